@@ -12,7 +12,7 @@ SLICE_OF = $(if $(SLICE),--slice $(SLICE)/$(1))
 # Some containers set it; every process of every test would then compile our modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: compare compare-all test test-lowest suite slow exhaustive kept check docs view clean
+.PHONY: compare compare-all test test-lowest suite slow exhaustive kept release check docs view clean
 
 COMPARE := $(BIN)/gatedrnn compare --jobs 2 $(if $(FRESH),--fresh)
 SHORT := --match layers --seeds 0 1 --cells lstm mingru
@@ -56,6 +56,10 @@ exhaustive: $(VENV)/.dev
 # The first steps of the kept runs, run again and compared with results/parts/: four minutes of one core.
 kept: $(VENV)/.train
 	$(BIN)/python tools/kept_parts.py check
+
+# Wheel and sdist in dist/, each tried in an environment of its own; TAG=1 then tags the commit with the version.
+release: $(VENV)/.dev
+	$(BIN)/python tools/release.py $(if $(TAG),--tag)
 
 # Lint, layout and types, without the tests.
 check: $(VENV)/.dev

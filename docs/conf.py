@@ -12,7 +12,7 @@ from docutils.utils.math.latex2mathml import tex2mathml
 import gatedrnn
 from gatedrnn import __version__
 
-sys.path.insert(0, str(Path(__file__).parent))  # where the extensions `course` and `links` lie
+sys.path.insert(0, str(Path(__file__).parent))  # where the extensions `cells`, `course` and `links` lie
 
 project = "gatedrnn"
 author = copyright = "the gatedrnn contributors"
@@ -26,14 +26,16 @@ html_show_sphinx = False
 html_math_renderer = "mathml"
 html_theme_options = {"top_of_page_buttons": []}
 
-extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "course", "links"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "cells", "course", "links"]
 exclude_patterns = ["_build"]
 myst_heading_anchors = 3
 myst_enable_extensions = ["dollarmath"]
 
 
 def made_of():
-    """What the outputs of the course follow from, beside its code: the library's, and the data that it finds."""
+    """A digest of what the outputs of the course follow from, beside its code: the library's, and the data that it
+    finds.
+    """
     digest = hashlib.sha256(os.environ.get("GATEDRNN_DATA", "").encode())
     for path in sorted(Path(gatedrnn.__file__).parent.rglob("*.py")):
         digest.update(path.read_bytes())
@@ -77,11 +79,6 @@ def equations(paragraph: str) -> str:
     return "\n".join([f"{indent}::", "", *(f"    {row}" for row in rows)])
 
 
-def arguments_that_exist(app, what, name, obj, options, signature, result):
-    """A signature without `**unknown`, which only refuses: it lets a type checker name a misspelt argument."""
-    return signature and signature.replace(", **unknown", ""), result
-
-
 def inline_formula(translator, node):
     translator.body.append(tex2mathml(node.astext()))
     raise SkipNode
@@ -95,5 +92,4 @@ def formula(translator, node):
 def setup(app):
     # Formulas that a browser draws and reads aloud by itself; Sphinx's own way asks a server for MathJax.
     app.add_html_math_renderer("mathml", (inline_formula, None), (formula, None))
-    app.connect("autodoc-process-signature", arguments_that_exist)
     app.connect("autodoc-process-docstring", as_restructured_text, priority=400)  # before napoleon reads the sections

@@ -51,11 +51,11 @@ def linked(text: str, page: Path, folder: Path) -> str:
     """A page's text as a notebook in `folder`: its links lead to the notebooks there, and else to the documentation."""
     into = (folder / page).parent
 
-    def link(found):
-        target = (LEARN / page).parent.joinpath(found["path"]).resolve()
+    def link(match):
+        target = (LEARN / page).parent.joinpath(match["path"]).resolve()
         written = target.relative_to(LEARN).with_suffix(".ipynb") if NOTEBOOK.match(target.name) else None
         there = target if written is None else (folder / written).resolve()
-        return f"]({Path(os.path.relpath(there, into.resolve())).as_posix()}{found['place'] or ''})"
+        return f"]({Path(os.path.relpath(there, into.resolve())).as_posix()}{match['place'] or ''})"
 
     return LINK.sub(link, text)
 

@@ -14,9 +14,9 @@ from gatedrnn.pages import FONT
 
 Language = Literal["en", "ko"]
 Kind = Literal["cell", "taken", "plain"]
-"""Of a mark: a cell, the one that the slide recommends, or a baseline without a recurrent network."""
+"""The kind of a mark: a cell, the one that the slide recommends, or a baseline without a recurrent network."""
 MARGIN = 0.04
-"""Of an axis, beyond its first and last value."""
+"""The margin of an axis beyond its first and last value."""
 MOST_TICKS = 3
 """More labels would touch each other."""
 
@@ -46,7 +46,7 @@ class Axis(NamedTuple):
     ticks: list[float]
 
     def at(self, value: float) -> str:
-        """Where a value is, as a part of the width."""
+        """The position of a value, as a part of the width."""
         return f"{100 * (value - self.low) / (self.high - self.low):.2f}%"
 
 
@@ -70,10 +70,10 @@ class Chart(NamedTuple):
 
     @property
     def axis(self) -> Axis:
-        """It holds all that is drawn."""
+        """The axis, which holds all that is drawn."""
         drawn = [value for mark in self.marks for value in (mark.value, *(mark.interval or ()), *mark.seeds)]
-        found = [value for value in drawn if value is not None]
-        low, high = (0.0 if self.bars else min(found)), max(found)
+        values = [value for value in drawn if value is not None]
+        low, high = (0.0 if self.bars else min(values)), max(values)
         round_values = MaxNLocator(MOST_TICKS, steps=[1, 2, 5, 10]).tick_values(low, high)
         ticks = [value for value in round_values if low <= value <= high]
         margin = MARGIN * (high - low)
@@ -81,7 +81,7 @@ class Chart(NamedTuple):
 
     @property
     def key(self) -> Words:
-        """What the marks mean; bars need no words."""
+        """The meaning of the marks; bars need no words."""
         has_seeds, has_intervals = any(mark.seeds for mark in self.marks), any(mark.interval for mark in self.marks)
         has_means = has_seeds and any(mark.value is not None for mark in self.marks)
         parts = [
@@ -99,10 +99,10 @@ class Slide(NamedTuple):
     need: Words
     take: Words
     reason: Words
-    """What was measured, in one sentence; also the title of the slide."""
+    """A sentence on what was measured; also the title of the slide."""
     charts: Sequence[Chart]
     limits: Sequence[Words]
-    """What the evidence does not show."""
+    """Limits of the evidence."""
     settings: Words
     records: Sequence[str]
     """Folders or files under results/."""

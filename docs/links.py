@@ -7,7 +7,7 @@ from urllib.parse import unquote, urlsplit
 
 
 class Page(HTMLParser):
-    """What a page links to, and the places in it that can be linked to."""
+    """The links of a page, and the places in it that can be linked to."""
 
     def __init__(self, path):
         super().__init__()
@@ -15,9 +15,9 @@ class Page(HTMLParser):
         self.feed(path.read_text(encoding="utf-8"))
 
     def handle_starttag(self, tag, attrs):
-        found = dict(attrs)
-        self.links += [found[name] for name in ("href", "src") if found.get(name)]
-        self.places |= {found["id"]} if "id" in found else set()
+        attributes = dict(attrs)
+        self.links += [attributes[name] for name in ("href", "src") if attributes.get(name)]
+        self.places |= {attributes["id"]} if "id" in attributes else set()
 
 
 def broken(folder):
@@ -35,12 +35,12 @@ def broken(folder):
 
 
 def check(app, failure):
-    """After a build that went well."""
-    found = [] if failure or app.builder.name != "html" else list(broken(app.outdir))
-    if found:
+    """Check the links after a build that went well."""
+    broken_links = [] if failure or app.builder.name != "html" else list(broken(app.outdir))
+    if broken_links:
         from sphinx.errors import SphinxError
 
-        raise SphinxError("links that lead nowhere:\n" + "\n".join(found))
+        raise SphinxError("links that lead nowhere:\n" + "\n".join(broken_links))
 
 
 def setup(app):

@@ -9,8 +9,7 @@ import yaml
 from deck import Chart, Kind, Mark, Words, joined, same
 from pydantic import TypeAdapter
 
-from gatedrnn.bench.record import FILE, BenchRecord
-from gatedrnn.bench.sizes import Shape
+from gatedrnn.bench.record import FILE, BenchRecord, Shape
 from gatedrnn.data.probes import scaled
 from gatedrnn.pages import plural, signed
 from gatedrnn.records import Environment, Machine
@@ -42,7 +41,7 @@ class KeptRun(NamedTuple):
     result: RunResult
     settings: RunSettings
     tokens: dict[str, str]
-    """By split."""
+    """The number of tokens by split."""
     machine: Machine
 
 
@@ -59,7 +58,7 @@ class CrossValidation(Record):
     """folds.json, as tools/cross_validate.py writes it."""
 
     scores: dict[str, Folds]
-    """By contender."""
+    """The scores by contender."""
 
 
 class Probed(NamedTuple):
@@ -80,14 +79,18 @@ class Probed(NamedTuple):
 
     def at(self, cell: str, length: int) -> list[float]:
         """The scaled accuracy of every seed."""
-        return [scaled(own[length], task.chance) for task in self.suites for own in task.cells[cell].accuracy.values()]
+        return [
+            scaled(by_length[length], task.chance)
+            for task in self.suites
+            for by_length in task.cells[cell].accuracy.values()
+        ]
 
     def average(self, cell: str, length: int) -> str:
-        """Of all seeds."""
+        """The mean of all seeds."""
         return f"{mean(self.at(cell, length)):.2f}"
 
     def exact(self, cell: str) -> Words:
-        """How many seeds make no mistake at the greatest length."""
+        """The share of seeds that make no mistake at the greatest length."""
         return share([value == 1 for value in self.at(cell, self.longest)])
 
     def chart(self, taken: str) -> Chart:
@@ -103,7 +106,7 @@ class Probed(NamedTuple):
         ])  # fmt: skip
 
     def settings(self, lengths: Words) -> Words:
-        """In one line, with lengths in words."""
+        """The settings in one line, with lengths in words."""
         return joined(
             lengths,
             seeds(len(self.at(next(iter(self.first.cells)), self.longest))),
@@ -138,7 +141,7 @@ def probed(task: str, folders: Sequence[str] = PROBES) -> Probed:
 
 
 def folds(folder: str) -> dict[str, Folds]:
-    """By contender."""
+    """The scores of a folder by contender."""
     return read_record(RESULTS / folder / "folds.json", CrossValidation).scores
 
 
@@ -154,29 +157,29 @@ def kept_run(folder: str) -> KeptRun:
 
 
 def articles(folder: str) -> int:
-    """Of the test text of a kept run."""
+    """The number of articles in the test text of a kept run."""
     return len(read_outcomes(RESULTS / folder / OUTCOMES)["test"].values)
 
 
 def perplexity_over(folder: str, other: str) -> Estimate:
     """A run's test perplexity over another's, less one, with an interval over other texts of the kind."""
-    found = [read_outcomes(RESULTS / each / OUTCOMES)["test"] for each in (folder, other)]
-    samples = [Sample(own.values[None], own.counts, "perplexity", fixed=True) for own in found]
+    outcomes = [read_outcomes(RESULTS / each / OUTCOMES)["test"] for each in (folder, other)]
+    samples = [Sample(outcome.values[None], outcome.counts, "perplexity", fixed=True) for outcome in outcomes]
     return Table(samples).pairs()[0].difference
 
 
 def ratio(record: BenchRecord, section: str, mode: str, numerator: str, denominator: str, shape: Shape) -> float:
-    """How many times as long the first takes as the second."""
+    """The ratio of the first's time to the second's."""
     wanted = (section, mode, numerator, denominator, shape)
     return next(q.ratio for q in record.ratios if wanted == (q.section, q.mode, q.numerator, q.denominator, q.shape))
 
 
 def plain_scores(results: ComparisonResults, name: str) -> PlainScores:
-    return next(found for found in results.baseline.plain if found.name == name)
+    return next(scores for scores in results.baseline.plain if scores.name == name)
 
 
 def training_rows(results: ComparisonResults) -> str:
-    """Without those that were set apart for validation."""
+    """The number of training rows without those set apart for validation."""
     rows = next(int(source.rows) for source in results.data.sources if source.split == "train")
     return f"{rows - results.data.examples['validation']:,}"
 
@@ -192,8 +195,8 @@ def times(value: float) -> str:
 
 def between(ratios: Iterable[float]) -> tuple[str, str]:
     """The smallest and the largest."""
-    found = sorted(ratios)
-    return times(found[0]), times(found[-1])
+    ordered = sorted(ratios)
+    return times(ordered[0]), times(ordered[-1])
 
 
 def rounded(speed: float) -> str:
@@ -209,8 +212,8 @@ def seeds(count: int) -> Words:
     return Words(plural(count, "seed"), f"시드 {count}개")
 
 
-def machine(found: Machine, threads: int) -> Words:
-    name, cores = found["processor"].replace("(R)", "").removesuffix(" Processor"), found["cores"] or 0
+def machine(environment: Machine, threads: int) -> Words:
+    name, cores = environment["processor"].replace("(R)", "").removesuffix(" Processor"), environment["cores"] or 0
     return Words(
         f"{name}, {plural(cores, 'core')}, {plural(threads, 'thread')}", f"{name}, 코어 {cores}개, 스레드 {threads}개"
     )

@@ -42,12 +42,13 @@ from measured import (
     training_rows,
 )
 
-from gatedrnn.bench.drop_in import THREADS
 from gatedrnn.pages import plural
 from gatedrnn.study.probe_summary import HOLDS
 
 NAME = "which-cell"
 EQUAL_WIDTH = Words("equal width", "같은 은닉 크기")
+THREADS = (2, 1)
+"""Numbers of threads of the kept benchmarks."""
 CHANCE = 0.02
 """A scaled accuracy up to this is one of guessing."""
 
@@ -56,7 +57,7 @@ def short_texts() -> Slide:
     results = comparison("ag_news")
     lstm, mingru, wide = (results.contender(name) for name in ("lstm", "mingru-layers", "mingru-params"))
     linear, width = results.best_plain().name, lstm.structure.hidden_size
-    speed = {name: own.median for name, own in results.measured.speed.items()}
+    speed = {name: spread.median for name, spread in results.measured.speed.items()}
     faster, slower = (speed[row.name] / speed[lstm.name] for row in (mingru, wide))
     fit, training = results.measured.plain_seconds[linear], results.training_seconds(mingru)
     gap, pairs = difference(results, mingru.name, lstm.name), len(results.pairs)
@@ -351,7 +352,7 @@ def forecasts() -> Slide:
     mingru, boosted = m4.contender("mingru").scores["test"].mean, plain_scores(m4, trees).scores["test"].mean
     squared = {row.name: [run.score("test", "scaled_mse") for run in row.runs] for row in ett.contenders}
     squared |= {name: [plain_scores(ett, name).further["test"].scaled_mse or 0.0] for name in (trees, linear)}
-    error = {name: mean(found) for name, found in squared.items()}
+    error = {name: mean(errors) for name, errors in squared.items()}
     shown = {name: f"{value:.3f}" for name, value in error.items()}
     to_linear, to_trees = (difference(ett, "gru-layers", name) for name in (linear, trees))
     deep, flat = (results.contenders[0].structure for results in (m4, ett))
@@ -448,7 +449,11 @@ def faster_gru() -> Slide:
 
     def chart(threads: int) -> Chart:
         mode = f"{TRAINING}, {plural(threads, 'thread')}"
-        found = {one.shape: 1 / one.ratio for one in ours if one.mode == mode and one.shape[2] == width}
+        found = {
+            quotient.shape: 1 / quotient.ratio
+            for quotient in ours
+            if quotient.mode == mode and quotient.shape[2] == width
+        }
         if threads == record.measured.threads:
             found = long | found
         return Chart(
@@ -470,7 +475,7 @@ def faster_gru() -> Slide:
             f"순전파와 역전파, 은닉 크기 {width}: 배치 {b0}, {t0}스텝에서 `nn.GRU`보다 {slowest}배, "
             f"배치 {b1}, {t1}스텝에서 {fastest}배 빠름, state dict 호환",
         ),
-        charts=[chart(threads) for threads in sorted(THREADS, reverse=True)],
+        charts=[chart(threads) for threads in THREADS],
         limits=[
             Words(
                 f"The title is about the shapes in bold. Over all {len(gains)} measured pairs of shape and threads it "
@@ -498,19 +503,19 @@ def faster_gru() -> Slide:
 
 
 def parity() -> Slide:
-    found, million = probed("parity"), probed("parity", ["probes/million"])
-    taken = found.exact("signed-mingru")
-    lstm, gru, rotating = (found.exact(cell) for cell in ("lstm", "gru", "block-orthogonal"))
-    guessed = [abs(value) for length in found.first.labels for value in found.at("mingru", length)]
+    probe, million = probed("parity"), probed("parity", ["probes/million"])
+    taken = probe.exact("signed-mingru")
+    lstm, gru, rotating = (probe.exact(cell) for cell in ("lstm", "gru", "block-orthogonal"))
+    guessed = [abs(value) for length in probe.first.labels for value in probe.at("mingru", length)]
     return Slide(
         "parity",
         need=Words("a state that flips (parity)", "부호가 뒤집히는 상태(패리티)"),
         take=same("`signed-mingru`"),
         reason=Words(
-            f"exact at {found.longest:,} steps in {taken.en} seeds; `mingru` stays at chance",
-            f"시드 {taken.ko}가 {found.longest:,}스텝에서 오류 없음, `mingru`는 무작위 수준",
+            f"exact at {probe.longest:,} steps in {taken.en} seeds; `mingru` stays at chance",
+            f"시드 {taken.ko}가 {probe.longest:,}스텝에서 오류 없음, `mingru`는 무작위 수준",
         ),
-        charts=[found.chart("signed-mingru"), million.chart("signed-mingru")],
+        charts=[probe.chart("signed-mingru"), million.chart("signed-mingru")],
         limits=[
             Words(
                 f"The loop cells learn parity too, one step after another: `lstm` is exact in {lstm.en} seeds, `gru` "
@@ -523,17 +528,17 @@ def parity() -> Slide:
                 "프로브는 능력 하나만 확인합니다. 텍스트나 시계열에 대해서는 알려 주지 않습니다.",
             ),
         ],
-        settings=found.settings(trained(found.first.trained_at)),
+        settings=probe.settings(trained(probe.first.trained_at)),
         records=[*PROBES, "probes/million"],
-        holds=min(found.at("signed-mingru", found.longest)) == 1 and max(guessed) < CHANCE,
+        holds=min(probe.at("signed-mingru", probe.longest)) == 1 and max(guessed) < CHANCE,
     )
 
 
 def order_matters() -> Slide:
-    found, family = probed("s3"), bench("bench/family")
-    (shape,) = family.settings.sizes.family
-    speed = {cell: own.tokens_per_second for cell, own in found.first.cells.items()}
-    taken, lstm, gru = (found.exact(cell) for cell in ("block-orthogonal", "lstm", "gru"))
+    probe, family = probed("s3"), bench("bench/family")
+    (shape,) = {row.shape for row in family.timings}
+    speed = {cell: results_of_cell.tokens_per_second for cell, results_of_cell in probe.first.cells.items()}
+    taken, lstm, gru = (probe.exact(cell) for cell in ("block-orthogonal", "lstm", "gru"))
     slower = speed["block-orthogonal"] / speed["lstm"]
     layer = ratio(family, "family", TRAINING, "block-orthogonal", "nn.LSTM", shape)
     return Slide(
@@ -541,11 +546,11 @@ def order_matters() -> Slide:
         need=Words("a state where order matters (S3)", "순서가 중요한 상태(S3)"),
         take=same("`block-orthogonal`"),
         reason=Words(
-            f"exact at {found.longest:,} steps in {taken.en} seeds, in parallel over time",
-            f"시드 {taken.ko}가 {found.longest:,}스텝에서 오류 없음, 시간 축 병렬 실행",
+            f"exact at {probe.longest:,} steps in {taken.en} seeds, in parallel over time",
+            f"시드 {taken.ko}가 {probe.longest:,}스텝에서 오류 없음, 시간 축 병렬 실행",
         ),
         charts=[
-            found.chart("block-orthogonal"),
+            probe.chart("block-orthogonal"),
             Chart(
                 Words("training speed in this probe, tokens/s", "이 프로브의 학습 속도, 토큰/초"),
                 [
@@ -569,9 +574,9 @@ def order_matters() -> Slide:
                 f"{shape[1]:,}스텝, 같은 은닉 크기에서는 층 하나의 시간이 `nn.LSTM`의 {layer:.2f}배입니다.",
             ),
         ],
-        settings=found.settings(trained(found.first.trained_at)),
+        settings=probe.settings(trained(probe.first.trained_at)),
         records=[*PROBES, "bench/family"],
-        holds=min(found.at("block-orthogonal", found.longest)) == 1 and slower < 1,
+        holds=min(probe.at("block-orthogonal", probe.longest)) == 1 and slower < 1,
     )
 
 
@@ -588,12 +593,12 @@ def recall() -> Slide:
     learned = share([value >= HOLDS for value in copying.at("mingru", longer)])
     count = len(copying.at("mingru", longer))
 
-    def chart(found: Probed, title: Words, taken: Sequence[str]) -> Chart:
-        steps = found.first.trained_at
-        values = {cell: found.at(cell, steps) for cell in found.first.cells}
+    def chart(probe: Probed, title: Words, taken: Sequence[str]) -> Chart:
+        steps = probe.first.trained_at
+        values = {cell: probe.at(cell, steps) for cell in probe.first.cells}
         return Chart(title, [
-            Mark(same(f"`{cell}`"), same(found.average(cell, steps)), mean(own), None, own, kind(cell in taken))
-            for cell, own in values.items()
+            Mark(same(f"`{cell}`"), same(probe.average(cell, steps)), mean(scores), None, scores, kind(cell in taken))
+            for cell, scores in values.items()
         ])  # fmt: skip
 
     return Slide(
@@ -651,7 +656,7 @@ def baselines() -> Slide:
     trees, rocket, linear = "gradient boosting on summary features", "MiniRocket + ridge", ag_news.best_plain().name
     area = folds("physionet")
     forest, network = area[trees], area["gru-d"]
-    ahead = share([one > other for one, other in zip(forest.folds, network.folds, strict=True)])
+    ahead = share([score > other for score, other in zip(forest.folds, network.folds, strict=True)])
     best, gru = plain_scores(arrow, rocket).scores["test"].mean, arrow.contender("gru").scores["test"].mean
     speech = Words("spoken digits", "음성 숫자")
     counts = ", ".join(f"{len(results.contenders[0].runs)}" for results in (arrow, ag_news, spoken))
@@ -726,7 +731,7 @@ def baselines() -> Slide:
 
 
 def slides() -> list[Slide]:
-    """In the order of the table "Which cell when" of the README, and what a baseline does."""
+    """The slides in the order of the table "Which cell when" of the README, and what a baseline does."""
     return [
         short_texts(), long_sequences(), word_language_model(), character_language_model(), forecasts(), faster_gru(),
         parity(), order_matters(), recall(), baselines(),

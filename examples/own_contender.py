@@ -44,5 +44,5 @@ class TCN(nn.Module):
 
     def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
         # Padding is on the right, and no step sees what comes after it.
-        found: Tensor = self.layers(x)
-        return found
+        output: Tensor = self.layers(x)
+        return output

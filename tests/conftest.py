@@ -1,4 +1,5 @@
-"""What holds for every test: a fixed seed, memory that nobody wrote reads as NaN, a budget, no text tokenised for good.
+"""The fixtures of every test: a fixed seed, memory that nobody wrote reads as NaN, a budget, no text tokenised for
+good.
 
 Also here: `over` (support/covering.py), `--exhaustive` and `--slice`, by which the Makefile chooses what runs.
 """
@@ -100,7 +101,9 @@ def tokenised_texts_go_away(tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 @pytest.fixture(autouse=True, scope="session")
 def properties_leave_nothing_in_the_working_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Without a database hypothesis would still keep the constants that it found in the code."""
+    """Give hypothesis a temporary folder: without a database it would still keep the constants that it found in the
+    code.
+    """
     set_hypothesis_home_dir(tmp_path_factory.mktemp("hypothesis"))
     yield
     set_hypothesis_home_dir(None)

@@ -43,14 +43,14 @@ def compare(clones: Path, *, output: Path | None = None) -> None:
         "janet": janet, "indrnn": indrnn, "sru": sru, "para-gru": para_gru, "para-lstm": para_lstm, "hgrn": hgrn,
         "rg-lru": rg_lru, "slstm": slstm, "qrnn": qrnn, "lru": lru,
     }  # fmt: skip
-    found = {}
+    errors = {}
     for name, check in checks.items():
         torch.manual_seed(0)
-        found[name] = float(check(clones).abs().max())
-        print(f"{name:10} {found[name]:.1e}")
+        errors[name] = float(check(clones).abs().max())
+        print(f"{name:10} {errors[name]:.1e}")
     if output is not None:
-        output.write_text(json.dumps({**environment(), "differences": found}, indent=1) + "\n")
-    if max(found.values()) > ALLOWED:
+        output.write_text(json.dumps({**environment(), "differences": errors}, indent=1) + "\n")
+    if max(errors.values()) > ALLOWED:
         raise SystemExit(f"a difference is above {ALLOWED:.0e}")
 
 
@@ -95,10 +95,10 @@ def indrnn(_: Path) -> Tensor:
     from torchrecurrent import IndRNNCell
 
     theirs, x = IndRNNCell(FEATURES, HIDDEN), series()
-    own = dict(theirs.named_parameters())
+    parameters = dict(theirs.named_parameters())
     ours = with_weights(
-        gatedrnn.IndRNN(FEATURES, HIDDEN, batch_first=True, activation="tanh"), weight_ih=own["weight_ih"],
-        weight_u=own["vector_u"].flatten(), bias_ih=own["bias_ih"] + own["bias_hh"],
+        gatedrnn.IndRNN(FEATURES, HIDDEN, batch_first=True, activation="tanh"), weight_ih=parameters["weight_ih"],
+        weight_u=parameters["vector_u"].flatten(), bias_ih=parameters["bias_ih"] + parameters["bias_hh"],
     )  # fmt: skip
     return by_steps(theirs, x, torch.zeros(BATCH, HIDDEN)) - ours(x)[0]
 
@@ -187,9 +187,9 @@ def hgrn(clones: Path) -> Tensor:
     there: dict[str, Any] = {}
     exec(compile(file.read_text(), str(file), "exec"), there)
     ours, x = gatedrnn.HGRN(FEATURES, HIDDEN, batch_first=True), series()
-    own = dict(ours.named_parameters())
-    bound = torch.sigmoid(own["weight_bound_l0"])
-    candidate, forget = linear(x, own["weight_ih_l0"], own["bias_ih_l0"]).chunk(2, dim=-1)
+    parameters = dict(ours.named_parameters())
+    bound = torch.sigmoid(parameters["weight_bound_l0"])
+    candidate, forget = linear(x, parameters["weight_ih_l0"], parameters["bias_ih_l0"]).chunk(2, dim=-1)
     log_decay = torch.logaddexp(bound.log(), torch.log1p(-bound) + logsigmoid(forget))
     theirs, _ = there["naive_recurrent_hgrn"](silu(candidate) * (1 - log_decay.exp()), log_decay)
     return theirs - ours(x)[0]
@@ -230,8 +230,8 @@ def rg_lru(clones: Path) -> Tensor:
         bias_ih=torch.cat([torch.zeros(HIDDEN), *(gate.b[0] for gate in gates)]), weight_decay=theirs.a_param,
     )  # fmt: skip
     places = torch.arange(1, STEPS + 1).expand(BATCH, STEPS)
-    found, _ = theirs(x, places, theirs.init_cache(BATCH, HIDDEN))
-    return found - ours(x)[0]
+    output, _ = theirs(x, places, theirs.init_cache(BATCH, HIDDEN))
+    return output - ours(x)[0]
 
 
 @torch.no_grad()
@@ -257,15 +257,15 @@ def lru(clones: Path) -> Tensor:
     sys.path.insert(0, str(clones / "minimal-LRU"))
     jax: Any = import_module("jax")
     theirs, x = import_module("lru.model").LRU(d_hidden=HIDDEN // 2, d_model=FEATURES), series()
-    own = theirs.init(jax.random.PRNGKey(0), x[0].numpy())
-    found = torch.stack([torch.tensor(jax.device_get(theirs.apply(own, row.numpy()))) for row in x])
-    of = {name: torch.tensor(jax.device_get(weight)) for name, weight in own["params"].items()}
+    variables = theirs.init(jax.random.PRNGKey(0), x[0].numpy())
+    outputs = torch.stack([torch.tensor(jax.device_get(theirs.apply(variables, row.numpy()))) for row in x])
+    of = {name: torch.tensor(jax.device_get(weight)) for name, weight in variables["params"].items()}
     ours = with_weights(
         gatedrnn.LRU(FEATURES, HIDDEN, proj_size=FEATURES, bias=False, batch_first=True),
         weight_ih=torch.cat([of["B_re"], of["B_im"]]), weight_hr=torch.cat([of["C_re"], -of["C_im"]], dim=1),
         weight_nu=of["nu_log"], weight_theta=of["theta_log"], weight_gamma=of["gamma_log"],
     )  # fmt: skip
-    return found - of["D"] * x - ours(x)[0]
+    return outputs - of["D"] * x - ours(x)[0]
 
 
 if __name__ == "__main__":

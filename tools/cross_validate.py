@@ -70,14 +70,14 @@ def _folded(labels: np.ndarray, folds: int, seed: int) -> Iterator[tuple[str, np
 def join(*studies: Path, output: Path) -> None:
     """The mean score of every contender and baseline over the folds, with a 95 % interval, as JSON and as a table in
     report.md beside it."""
-    found = [read_record(study / "results.json", ComparisonResults) for study in studies]
-    metric, scores = found[0].metric.name, dict[str, list[float]]()
-    for results in found:
+    records = [read_record(study / "results.json", ComparisonResults) for study in studies]
+    metric, scores = records[0].metric.name, dict[str, list[float]]()
+    for results in records:
         measured = {row.name: row.scores for row in results.contenders}
         measured |= {row.name: row.scores for row in results.baseline.plain}
         for name, splits in measured.items():
             scores.setdefault(name, []).append(splits["test"].mean)
-    folds, joined = len(found), {}
+    folds, joined = len(records), {}
     lines = [f"# {metric} over {folds} folds", "", f"| contender | {metric} | each fold |", "|---|---|---|"]
     for name, values in scores.items():
         spread = np.std(values, ddof=1) * math.sqrt(1 / folds + 1 / (folds - 1))
@@ -88,7 +88,7 @@ def join(*studies: Path, output: Path) -> None:
         lines.append(f"| {name} | {mean:.4f} [{mean - half:.4f}, {mean + half:.4f}] | {each} |")
     print("\n".join(lines))
     output.with_name("report.md").write_text("\n".join(lines) + "\n")
-    first = found[0].measured
+    first = records[0].measured
     record = {"metric": metric, "folds": folds, "scores": joined, "date": first.date, "environment": first.environment}
     output.write_text(json.dumps(record, indent=1) + "\n")
 

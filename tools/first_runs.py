@@ -30,21 +30,21 @@ RUNS = {
 
 
 def first_run(arguments: list[str], data: Path) -> Standing:
-    """How a run with these arguments stands."""
-    given = [str(data / word) if (data / word).is_file() else word for word in arguments]
+    """The standing of a run with these arguments."""
+    words = [str(data / word) if (data / word).is_file() else word for word in arguments]
     with tempfile.TemporaryDirectory() as folder:
         run = Path(folder) / "run"
-        subprocess.run([sys.executable, "-m", "gatedrnn", *given, "--output", str(run)], check=True)
+        subprocess.run([sys.executable, "-m", "gatedrnn", *words, "--output", str(run)], check=True)
         return read_record(run / "standing.json", Standing)
 
 
 def file_of(name: str) -> str:
-    """Where a run is kept."""
+    """The file of a kept run."""
     return f"{name.partition(' (')[0].replace(' ', '-')}.json"
 
 
 def row_of(name: str, standing: Standing) -> str:
-    """Of the table: the run, and the best plain method."""
+    """The row of the table: the run, and the best plain method."""
     best = standing.ranked()[0]
     return f"| {name} | {standing.metric} | {standing.score:.3f} | {best.score:.3f} | {best.name} |"
 

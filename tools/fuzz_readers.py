@@ -151,7 +151,7 @@ READERS: dict[str, tuple[str, st.SearchStrategy[bytes], Callable[[Path], Any]]] 
     "corpora-json": ("a.jsonl", JSON | NESTED, _corpus),
     "images": ("a", IMAGES, lambda path: _unpacked(path, b"\0\0\x08\x03")),
 }
-"""By name: the file, what it holds, and who reads it."""
+"""The readers by name: the file, a strategy of its content, and the function that reads it."""
 
 
 def fuzz(reader: str, inputs: int, folder: Path) -> int:

@@ -65,7 +65,7 @@ def _number(value: float) -> str:
 
 def _over(test: Outcomes, first: Outcomes) -> str:
     """A perplexity over another's, less one, with an interval over other texts of the kind for these very models."""
-    samples = [Sample(own.values[None], own.counts, "perplexity", fixed=True) for own in (test, first)]
+    samples = [Sample(outcome.values[None], outcome.counts, "perplexity", fixed=True) for outcome in (test, first)]
     ratio = Table(samples).pairs()[0].difference
     if ratio.low is None or ratio.high is None:
         return signed(ratio.mean, ".1%")

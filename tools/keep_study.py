@@ -48,23 +48,26 @@ def again(kept: Path) -> None:
     held = json.loads((kept / ComparisonResults.FILE).read_text(encoding="utf-8"))
     results = ComparisonResults.model_validate({"rivals": [], **held, "schema": ComparisonResults.VERSION})
     outcomes: dict[str, dict[str, Outcomes]] = {}
-    for name, one in read_outcomes(kept / OUTCOMES).items():
+    for name, outcome in read_outcomes(kept / OUTCOMES).items():
         run, _, split = name.rpartition("/")
-        outcomes.setdefault(run, {})[split] = one
+        outcomes.setdefault(run, {})[split] = outcome
     runs = {row.name: [run_name(row.name, run.seed) for run in row.runs] for row in results.contenders}
-    plain = [one.name for one in results.baseline.plain]
-    found = statistics_of(runs, plain, outcomes, results.metric, results.margin)
+    plain = [outcome.name for outcome in results.baseline.plain]
+    judged = statistics_of(runs, plain, outcomes, results.metric, results.margin)
     curves = read_record(kept / Curves.FILE, Curves)
     rows = [
         row.model_copy(update={
-            "scores": row.scores | found.scores[row.name],
+            "scores": row.scores | judged.scores[row.name],
             "still_improving": still_improving(runs[row.name], curves, results.metric, results.margin),
         })
         for row in results.contenders
     ]  # fmt: skip
-    fixed = [one.model_copy(update={"scores": one.scores | found.scores[one.name]}) for one in results.baseline.plain]
+    fixed = [
+        outcome.model_copy(update={"scores": outcome.scores | judged.scores[outcome.name]})
+        for outcome in results.baseline.plain
+    ]
     baseline = results.baseline.model_copy(update={"plain": fixed})
-    update = {"contenders": rows, "baseline": baseline, "pairs": found.pairs, "rivals": found.rivals}
+    update = {"contenders": rows, "baseline": baseline, "pairs": judged.pairs, "rivals": judged.rivals}
     results.model_copy(update=update).write(kept / ComparisonResults.FILE)
     report, there = report_of(kept), {path.name for path in kept.glob("*.png")}
     write_whole(kept / TEXT, report.markdown())

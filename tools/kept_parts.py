@@ -85,9 +85,9 @@ PARTS = {
 EVALUATED = 16_384
 """Steps of sequences on which the last weights are evaluated: the first of each split, one sequence at least."""
 EVALUATED_TEXT, EVALUATED_SERIES = 1024, 20
-"""Of a text with a large vocabulary, and of forecasts."""
+"""The evaluated tokens of a text with a large vocabulary, and the evaluated forecasts."""
 FIRST, GROWS, SAYS_NOTHING = {"float32": 1e-6, "bfloat16": 5e-4}, 1.2, 0.1
-"""How far losses may be off elsewhere; see `allowed`."""
+"""The bounds of losses made elsewhere; see `allowed`."""
 LIMITS = (
     "ATEN_CPU_CAPABILITY", "MKL_CBWR", "MKL_ENABLE_INSTRUCTIONS", "NPY_DISABLE_CPU_FEATURES", "NUMBA_CPU_FEATURES",
     "NUMBA_CPU_NAME", "ONEDNN_MAX_CPU_ISA", "OPENBLAS_CORETYPE",
@@ -96,20 +96,20 @@ LIMITS = (
 
 
 class Part(Record):
-    """What is kept of a part."""
+    """The record of a part."""
 
     losses: list[float]
-    """Of every step."""
+    """The losses of every step."""
     scores: dict[str, dict[str, float]]
-    """Of the last weights, by split: of the first examples of it."""
+    """The scores of the last weights by split, on its first examples."""
     weights: str
     """sha256 of the last weights."""
     precision: str
-    """Of matrix products."""
+    """The precision of matrix products."""
     date: str
     environment: Machine
     instructions: dict[str, str]
-    """What libraries make of the processor."""
+    """The instruction sets that libraries use of the processor."""
 
     def text(self) -> str:
         """A line for each field."""
@@ -118,7 +118,7 @@ class Part(Record):
 
     @property
     def made_by(self) -> dict[str, object]:
-        """What the bits depend on beside the code."""
+        """The versions and instructions that the bits depend on beside the code."""
         versions = {name: version for name, version in self.environment["versions"].items() if name != "gatedrnn"}
         return {"processor": self.environment["processor"], **versions, **self.instructions}
 
@@ -133,7 +133,7 @@ class Kept(NamedTuple):
 
     @property
     def files(self) -> dict[str, Path]:
-        """What it read, by setting."""
+        """The files that it read, by setting."""
         held = self.settings.data.model_dump()
         return {name: Path(file) for name, file in held.items() if name.endswith("_file") and file is not None}
 
@@ -160,10 +160,10 @@ def check(*names: str, data: Path = DATA) -> None:
     differing = list[str]()
     with tempfile.TemporaryDirectory() as place:
         for name in chosen(names):
-            found = checked(name, data, Path(place))
-            if not found.agrees:
+            report = checked(name, data, Path(place))
+            if not report.agrees:
                 differing.append(name)
-            print(f"{name}: {found.words}", flush=True)
+            print(f"{name}: {report.words}", flush=True)
     if differing:
         raise SystemExit(f"{len(differing)} of {len(chosen(names))} parts differ: {' '.join(differing)}")
 
@@ -178,28 +178,30 @@ def checked(name: str, data: Path, place: Path) -> Compared:
         return Compared(False, f"FAILS: {type(error).__name__}: {' '.join(str(error).split())}")
 
 
-def compared(kept: Part, found: Part) -> Compared:
-    """To the bit where both were made by the same versions on the same processor, else within what is allowed."""
+def compared(kept: Part, made: Part) -> Compared:
+    """Compare two records: to the bit where both were made by the same versions on the same processor, else within what
+    is allowed.
+    """
     steps = len(kept.losses)
-    if len(found.losses) != steps:
-        return Compared(False, f"DIFFERS: {steps} steps are kept, {len(found.losses)} were run; write it anew")
-    if kept.made_by != found.made_by:
-        return nearly(kept, found)
-    for step, (theirs, mine) in enumerate(zip(kept.losses, found.losses, strict=True), start=1):
+    if len(made.losses) != steps:
+        return Compared(False, f"DIFFERS: {steps} steps are kept, {len(made.losses)} were run; write it anew")
+    if kept.made_by != made.made_by:
+        return nearly(kept, made)
+    for step, (theirs, mine) in enumerate(zip(kept.losses, made.losses, strict=True), start=1):
         if mine != theirs:
             return Compared(False, f"DIFFERS from step {step} on: {beside(mine, theirs)}")
-    if kept.weights != found.weights or kept.scores != found.scores:
+    if kept.weights != made.weights or kept.scores != made.scores:
         return Compared(
             False, f"DIFFERS after step {steps}: the losses are the same, the last weights or scores are not"
         )
     return Compared(True, f"the same {steps} steps, weights and scores, to the bit")
 
 
-def nearly(kept: Part, found: Part) -> Compared:
+def nearly(kept: Part, made: Part) -> Compared:
     """Within what is allowed, as far as that says anything; scores, where it does so of the last step."""
-    elsewhere = f"made elsewhere ({differences(kept.made_by, found.made_by, words=('kept', 'here'))})"
-    pairs = [(step, *losses) for step, losses in enumerate(zip(kept.losses, found.losses, strict=True), start=1)]
-    pairs += [(len(pairs), kept.scores[split]["loss"], found.scores[split]["loss"]) for split in kept.scores]
+    elsewhere = f"made elsewhere ({differences(kept.made_by, made.made_by, words=('kept', 'here'))})"
+    pairs = [(step, *losses) for step, losses in enumerate(zip(kept.losses, made.losses, strict=True), start=1)]
+    pairs += [(len(pairs), kept.scores[split]["loss"], made.scores[split]["loss"]) for split in kept.scores]
     largest, last = 0.0, 0
     for step, theirs, mine in pairs:
         most = allowed(step, kept.precision)
@@ -215,7 +217,7 @@ def nearly(kept: Part, found: Part) -> Compared:
 
 
 def allowed(step: int, precision: str) -> float:
-    """How far a loss may be off at a step, as a part of it, where another processor or other versions made it.
+    """The relative difference that a loss may have at a step where another processor or other versions made it.
 
     There sums are taken in another order. With a processor of AVX-512 held to AVX2, in oneDNN, MKL, torch and Numba,
     losses of these parts were off by 3e-7 at most in the first ten steps, 9e-4 in bfloat16; training then doubled that
@@ -254,7 +256,7 @@ def chosen(names: Sequence[str]) -> list[str]:
 
 
 def file_of(name: str) -> Path:
-    """Where a part is kept."""
+    """The file of a kept part."""
     return KEPT / f"{name.replace('/', '.')}.json"
 
 
@@ -266,27 +268,29 @@ def run(name: str, data: Path, place: Path) -> Part:
         data: folder of the shared data.
         place: where files are made of these, for all parts of a process.
     """
-    own, steps, losses = kept(name), PARTS[name], list[float]()
+    record, steps, losses = kept(name), PARTS[name], list[float]()
 
-    def told(progress: Progress) -> None:
+    def on_step(progress: Progress) -> None:
         losses.append(progress.loss)
         if progress.step == steps:
             raise Enough
 
-    settings = with_files(name, own, data, place)
+    settings = with_files(name, record, data, place)
     task = load_task(settings.data)
-    demand_same(own, task)
+    check_same(record, task)
     task = replace(task, evaluation={split: first_of(whole) for split, whole in task.evaluation.items()})
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
         trainer = Trainer(settings, task, RunFolder(Path(folder)))
         with suppress(Enough):
-            trainer.fit(told, SignalFlag())
+            trainer.fit(on_step, SignalFlag())
     with trainer.average.in_place(trainer.bare) if trainer.average is not None else nullcontext():
-        found = {split: evaluate(trainer.bare, some, trainer.accelerator) for split, some in task.evaluation.items()}
+        evaluations = {
+            split: evaluate(trainer.bare, some, trainer.accelerator) for split, some in task.evaluation.items()
+        }
         weights = sum_of(weights_of(trainer.bare))
     return Part(
-        losses=losses, scores={split: one.scores.model_dump(exclude_none=True) for split, one in found.items()},
+        losses=losses, scores={split: part.scores.model_dump(exclude_none=True) for split, part in evaluations.items()},
         weights=weights, precision=settings.train.precision, instructions=instructions(), **environment(),
     )  # fmt: skip
 
@@ -341,7 +345,7 @@ def of_fold(cell: str) -> Kept:
     return Kept(run, {})
 
 
-def with_files(name: str, own: Kept, data: Path, place: Path) -> RunSettings:
+def with_files(name: str, record: Kept, data: Path, place: Path) -> RunSettings:
     """The settings of a run on one thread, with the files that they name: those made of shared data, or these."""
     folder = name.partition("/")[0]
     made = made_by(TABLES[folder], data, place) if folder in TABLES else None
@@ -350,14 +354,14 @@ def with_files(name: str, own: Kept, data: Path, place: Path) -> RunSettings:
         if made is not None:
             return next(made.rglob(file.name))
         for path in sorted(data.rglob(file.name)):
-            if own.sources[file.name] == hashlib.sha256(path.read_bytes()).hexdigest():
+            if record.sources[file.name] == hashlib.sha256(path.read_bytes()).hexdigest():
                 return path
         raise DataError(f"{data}: there is no {file.name} that is the one of the kept record")
 
-    files = {key: found(file) for key, file in own.files.items()}
-    if made is not None and isinstance(own.settings.data, SeriesTask):
+    files = {key: found(file) for key, file in record.files.items()}
+    if made is not None and isinstance(record.settings.data, SeriesTask):
         files["data_root"] = made  # tables of folds name files beside their folder
-    return own.settings.model_copy(update={"threads": 1, "data": own.settings.data.model_copy(update=files)})
+    return record.settings.model_copy(update={"threads": 1, "data": record.settings.data.model_copy(update=files)})
 
 
 @cache
@@ -375,19 +379,19 @@ def etth1(data: Path, into: Path) -> None:
 
 
 def m4_hourly(data: Path, into: Path) -> None:
-    """As the command in results/README.md has it."""
+    """Write the table by the command in results/README.md."""
     series_tables.m4(data / "m4" / "Hourly-train.csv.gz", data / "m4" / "Hourly-test.csv.gz", output=into)
 
 
 def spoken_digits(data: Path, into: Path) -> None:
-    """Likewise."""
+    """Write the table by the command in results/README.md."""
     with tarfile.open(data / "fsdd" / "recordings.tar.xz") as packed:
         packed.extractall(into, filter="data")
     series_tables.spoken_digits(into / "recordings", output=into)
 
 
 def physionet(data: Path, into: Path) -> None:
-    """Likewise."""
+    """Write the tables by the command in results/README.md."""
     with tarfile.open(data / "physionet-2012" / "set-a.tar.xz") as packed:
         packed.extractall(into, filter="data")
     shutil.copyfile(data / "physionet-2012" / "Outcomes-a.txt", into / "Outcomes-a.txt")
@@ -399,22 +403,22 @@ TABLES = {
     "etth1-96": etth1, "etth1-96-others": etth1, "etth1-720": etth1, "m4-hourly": m4_hourly, "physionet": physionet,
     "spoken-digits": spoken_digits, "spoken-digits-raw": spoken_digits,
 }  # fmt: skip
-"""By folder under results/: what makes the files that its runs read."""
+"""The function that makes the files that runs read, by folder under results/."""
 
 
-def demand_same(own: Kept, task: TaskData) -> None:
-    """See that a task's data are those that the kept run read.
+def check_same(record: Kept, task: TaskData) -> None:
+    """Check that a task's data are those that the kept run read.
 
     Raises:
         DataError: they are others.
     """
     sums = {source["name"]: source.get("sha256") for source in task.sources}
-    if own.sources and own.sources != sums:
-        raise DataError(f"the data are not those of the kept record: {differences(own.sources, sums)}")
+    if record.sources and record.sources != sums:
+        raise DataError(f"the data are not those of the kept record: {differences(record.sources, sums)}")
 
 
 def first_of(split: Examples | Lanes | Windows) -> Examples | Lanes | Windows:
-    """Some of a split, so that its evaluation takes a moment."""
+    """The first examples of a split, so that its evaluation takes a moment."""
     if isinstance(split, Examples):
         rows = max(1, int(np.searchsorted(split.lengths.cumsum(), EVALUATED, side="right")))
         gaps = None if split.gaps is None else split.gaps[:rows]
@@ -430,17 +434,17 @@ def first_of(split: Examples | Lanes | Windows) -> Examples | Lanes | Windows:
 
 def sum_of(weights: Mapping[str, Tensor]) -> str:
     """sha256 of all bits, by name."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for name, weight in sorted(weights.items()):
-        found.update(name.encode())
-        found.update(weight.contiguous().view(torch.uint8).numpy().tobytes())
-    return found.hexdigest()
+        digest.update(name.encode())
+        digest.update(weight.contiguous().view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()
 
 
 def instructions() -> dict[str, str]:
-    """What torch and numba make of this processor, and what a user makes of it."""
-    found = {"torch": torch.backends.cpu.get_cpu_capability(), "numba": binding.get_host_cpu_name()}
-    return found | {name: os.environ[name] for name in LIMITS if name in os.environ}
+    """The instruction sets that torch and numba use of this processor, and the limits that a user sets."""
+    sets = {"torch": torch.backends.cpu.get_cpu_capability(), "numba": binding.get_host_cpu_name()}
+    return sets | {name: os.environ[name] for name in LIMITS if name in os.environ}
 
 
 if __name__ == "__main__":

@@ -47,8 +47,8 @@ def main(output: Path, steps: int) -> None:
     dist.barrier()
     mine = {"seconds": round(time.perf_counter() - started, 2), "mib_before": before, "mib_at_peak": _peak(),
             "numbers_sent": sent[0]}  # fmt: skip
-    found: list[dict[str, float]] = [{} for _ in range(size)]
-    dist.all_gather_object(found, mine)
+    rows: list[dict[str, float]] = [{} for _ in range(size)]
+    dist.all_gather_object(rows, mine)
     if rank == 0:
         del result
         with torch.no_grad():
@@ -56,7 +56,7 @@ def main(output: Path, steps: int) -> None:
             for number in range(size):
                 _, hx = alone(_piece(number, steps // size), hx)
             worst = float((hx - state).abs().max())
-        record = {**environment(), "steps": steps, "processes": size, "channels": HIDDEN, "each": found,
+        record = {**environment(), "steps": steps, "processes": size, "channels": HIDDEN, "each": rows,
                   "largest_error_of_the_last_state": worst}  # fmt: skip
         output.write_text(json.dumps(record, indent=1) + "\n")
         print(record)

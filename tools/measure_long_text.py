@@ -39,13 +39,13 @@ def main(output: Path, megabytes: int) -> None:
                 for _ in range(megabytes * 10**6 // FILES // len(topics.encode())):
                     file.write(topics)
         Path(place, "validation.txt").write_text(topics[:100_000])
-        found = {
+        measured = {
             "bytes": sum(path.stat().st_size for path in folder.iterdir()),
             "encoding": encoding(sorted(folder.iterdir())[:ENCODED]),
             "training": training(folder, Path(place, "validation.txt"), cache, Path(place, "runs")),
         }
-    output.write_text(json.dumps({**environment(), **found}, indent=1) + "\n")
-    print(json.dumps(found, indent=1))
+    output.write_text(json.dumps({**environment(), **measured}, indent=1) + "\n")
+    print(json.dumps(measured, indent=1))
 
 
 def encoding(files: Sequence[Path]) -> dict[str, object]:
@@ -81,7 +81,7 @@ def encoding(files: Sequence[Path]) -> dict[str, object]:
             started = time.perf_counter()
             encode(path)
             seconds[name].append(time.perf_counter() - started)
-        print(path.name, {name: round(one[-1], 1) for name, one in seconds.items()}, flush=True)
+        print(path.name, {name: round(times[-1], 1) for name, times in seconds.items()}, flush=True)
 
     def ratio(name: str) -> list[float]:
         each = sorted(a / b for a, b in zip(seconds[name], seconds["all cores"], strict=True))
@@ -119,7 +119,7 @@ def training(folder: Path, validation: Path, cache: Path, runs: Path) -> dict[st
 
 
 def _to_the_first_step(config: Path, folder: Path, cache: Path) -> float:
-    """Of a process that trains with these settings, from its start on, imports included."""
+    """The seconds of a process that trains with these settings, from its start on, imports included."""
     command = [sys.executable, __file__, "--first-step", str(config), str(folder)]
     environment = {**os.environ, "XDG_CACHE_HOME": str(cache)}
     return float(subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout)
@@ -130,12 +130,12 @@ def first_step(config: Path, folder: Path) -> None:
     from gatedrnn.train.folder import RunFolder
     from gatedrnn.train.loop import Progress, run
 
-    def told(progress: Progress) -> None:
+    def on_step(progress: Progress) -> None:
         if progress.step:
             print(time.time() - psutil.Process().create_time(), flush=True)
             os._exit(0)
 
-    run(RunFolder(config.parent).settings(), folder, told)
+    run(RunFolder(config.parent).settings(), folder, on_step)
 
 
 def _run(*options: str, cache: Path) -> dict[str, float]:
@@ -148,10 +148,13 @@ def _run(*options: str, cache: Path) -> dict[str, float]:
     private = resident = 0
     while process.poll() is None:
         try:
-            each = [one.memory_full_info() for one in (process, *process.children(recursive=True))]
+            each = [memory.memory_full_info() for memory in (process, *process.children(recursive=True))]
         except psutil.NoSuchProcess:
             continue
-        private, resident = max(private, sum(one.uss for one in each)), max(resident, sum(one.pss for one in each))
+        private, resident = (
+            max(private, sum(memory.uss for memory in each)),
+            max(resident, sum(memory.pss for memory in each)),
+        )
         time.sleep(0.5)
     if process.returncode:
         raise SystemExit(f"gatedrnn train ended with {process.returncode}")

@@ -33,8 +33,8 @@ def measure(executor: Workers) -> dict[str, object]:
     """Medians over runs; the first run of a worker's process starts it."""
     with tempfile.TemporaryDirectory() as folder, executor:
         executor.run_all({f"run-{seed}": tiny(seed) for seed in range(RUNS)}, Path(folder), lambda *_: None)
-    scheduling = sorted(one.scheduling for one in executor.beyond.values())
-    starting = [one.starting for one in executor.beyond.values() if one.starting]
+    scheduling = sorted(beyond.scheduling for beyond in executor.beyond.values())
+    starting = [beyond.starting for beyond in executor.beyond.values() if beyond.starting]
     return {
         "runs": len(scheduling), "scheduling_seconds": round(statistics.median(scheduling), 3),
         "largest": round(scheduling[-1], 3), "processes_started": len(starting),
@@ -47,13 +47,13 @@ def main(output: Path) -> None:
     places = ["slurm,cluster=local", "ray"]
     if "RAY_ADDRESS" in os.environ:
         places.append(f"ray:{os.environ.pop('RAY_ADDRESS')}")
-    found = {"local": measure(Workers(Local(1)))}
+    measured = {"local": measure(Workers(Local(1)))}
     for place in places:
         executor = executor_for(place, jobs=1)
         assert isinstance(executor, Workers)
-        found[place.partition(":")[0] + (" on two nodes" if ":" in place else "")] = measure(executor)
-        print(place, found, flush=True)
-    output.write_text(json.dumps({**environment(), "engines": found}, indent=1) + "\n")
+        measured[place.partition(":")[0] + (" on two nodes" if ":" in place else "")] = measure(executor)
+        print(place, measured, flush=True)
+    output.write_text(json.dumps({**environment(), "engines": measured}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -36,13 +36,18 @@ from typing import Any, NamedTuple, TypeAlias
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = "src/gatedrnn"
 SCOPE = (
-    "cells", "equations.py", "codegen", "layers", "ops", "kernels/cpu", "data", "study/statistics.py",
-    "study/verdict.py", "train/checkpoint.py", "train/shards.py", "train/outcomes.py", "manifest.py", "records.py",
+    "cells", "equations.py", "codegen", "layers", "kinds", "ops", "kernels/op.py", "kernels/backends.py", "kernels/cpu",
+    "data", "study/statistics.py", "study/verdict.py", "train/checkpoint.py", "train/shards.py", "train/outcomes.py",
+    "manifest.py", "records.py",
 )  # fmt: skip
+OUTSIDE = ("gpu.py",)
+"""Files of those folders that the tests of a machine without Triton do not run."""
 SEED, COUNT = 20261126, 200
-COMPILED = "kernels/cpu"
-"""What Numba compiles, coverage does not see: all tests of these folders are asked."""
+COMPILED = re.compile(rf"{PACKAGE}/(?:kernels/cpu/|kinds/\w+/(?:cpu|loops|step)\.py)")
+"""Files of what Numba compiles, which coverage does not see: all tests of these folders are asked."""
 TESTS_OF_COMPILED = ("tests/unit/kernels", "tests/unit/ops")
+SAVED = "kernels/cpu/__pycache__"
+"""The folder in which a tree keeps what is compiled."""
 TOGETHER = 10
 FIRST_TESTS, SECONDS = 60, 1800
 """Tests that a mutant is shown before the whole suite, and how long any run of tests may take."""
@@ -81,9 +86,9 @@ class Mutant(NamedTuple):
     file: str
     line: int
     column: int
-    """Of the replaced piece, in characters."""
+    """The column of the replaced piece, in characters."""
     text: str
-    """That line, by which it is found where others came before it."""
+    """The text of the line, by which it is found where others came before it."""
     old: str
     new: str
 
@@ -117,7 +122,7 @@ class Source:
         return self.begins[line - 1] + len(self.lines[line - 1].encode()[:column].decode())
 
     def change(self, node: Node, new: str) -> Change:
-        """That node replaced."""
+        """The change that replaces a node."""
         start, stop = self.span(node)
         return Change(start, stop, self.text[start:stop], new)
 
@@ -127,9 +132,9 @@ class Source:
 
 
 def statements(tree: ast.AST) -> Iterator[ast.stmt]:
-    """Those that do something: no imports, definitions, docstrings, declarations."""
+    """The statements that do something: no imports, definitions, docstrings, declarations."""
     for node in ast.walk(tree):
-        told = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        is_docstring = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
         passive = (
             ast.Import,
             ast.ImportFrom,
@@ -140,29 +145,29 @@ def statements(tree: ast.AST) -> Iterator[ast.stmt]:
             ast.Global,
             ast.Nonlocal,
         )
-        if isinstance(node, ast.stmt) and not told and not isinstance(node, passive):
+        if isinstance(node, ast.stmt) and not is_docstring and not isinstance(node, passive):
             yield node
 
 
 def changes(source: Source, statement: ast.stmt) -> list[Change]:
     """The faults that a statement can have, without those of the statements inside it."""
-    found = []
+    faults = []
     match statement:
         case ast.Raise() | ast.AugAssign() | ast.Expr(value=ast.Call()):
-            found.append(source.change(statement, "pass"))
+            faults.append(source.change(statement, "pass"))
         case ast.If(test=test) | ast.While(test=test):
-            found.append(source.change(test, f"not ({source.of(test)})"))
+            faults.append(source.change(test, f"not ({source.of(test)})"))
         case ast.For(iter=iterated):
-            found.append(source.change(iterated, f"list({source.of(iterated)})[1:]"))
+            faults.append(source.change(iterated, f"list({source.of(iterated)})[1:]"))
         case ast.Return(value=ast.Tuple(elts=[first, second, *_])):
-            found.append(source.change(first, source.of(second)))
+            faults.append(source.change(first, source.of(second)))
         case ast.Break():
-            found.append(source.change(statement, "continue"))
+            faults.append(source.change(statement, "continue"))
         case ast.Continue():
-            found.append(source.change(statement, "break"))
+            faults.append(source.change(statement, "break"))
     for node in expressions(statement):
-        found += list(changes_of(source, node))
-    return found
+        faults += list(changes_of(source, node))
+    return faults
 
 
 def expressions(statement: ast.stmt) -> Iterator[ast.expr]:
@@ -233,10 +238,10 @@ def changes_of(source: Source, node: ast.expr) -> Iterator[Change]:
 
 
 def files() -> list[str]:
-    """What is drawn from."""
+    """The files that mutants are drawn from."""
     paths = [ROOT / PACKAGE / name for name in SCOPE]
     found = [path for folder in paths for path in ([folder] if folder.is_file() else sorted(folder.rglob("*.py")))]
-    return [str(path.relative_to(ROOT)) for path in found]
+    return [str(path.relative_to(ROOT)) for path in found if path.name not in OUTSIDE]
 
 
 def draw(seed: int = SEED, count: int = COUNT) -> list[Mutant]:
@@ -246,17 +251,17 @@ def draw(seed: int = SEED, count: int = COUNT) -> list[Mutant]:
         source = Source((ROOT / file).read_text(encoding="utf-8"))
         there += [(file, source, statement) for statement in statements(ast.parse(source.text))]
     random.Random(seed).shuffle(there)
-    found: list[Mutant] = []
+    drawn: list[Mutant] = []
     for number, (file, source, statement) in enumerate(there):
         possible = changes(source, statement)
         random.Random(f"{seed} {number}").shuffle(possible)
         if change := next((change for change in possible if _is_python(source, change)), None):
             line = source.text.count("\n", 0, change.start)
             column, text = change.start - source.begins[line], source.lines[line].rstrip("\n")
-            found.append(Mutant(len(found), file, line + 1, column, text, change.old, change.new))
-        if len(found) == count:
+            drawn.append(Mutant(len(drawn), file, line + 1, column, text, change.old, change.new))
+        if len(drawn) == count:
             break
-    return found
+    return drawn
 
 
 def _is_python(source: Source, change: Change) -> bool:
@@ -289,17 +294,17 @@ def cover(coverage: Path, tests: Path) -> None:
 
 
 def contexts(coverage: Path) -> Contexts:
-    """Which tests run which line."""
+    """The tests that run each line."""
     from coverage import CoverageData
 
     data = CoverageData(str(coverage))
     data.read()
-    found: Contexts = {}
+    tests_of_lines: Contexts = {}
     for measured in data.measured_files():
         file = PACKAGE + measured.partition(PACKAGE)[2]
         names = data.contexts_by_lineno(measured)
-        found[file] = {str(line): sorted({_test(name) for name in of} - {""}) for line, of in names.items()}
-    return found
+        tests_of_lines[file] = {str(line): sorted({_test(name) for name in of} - {""}) for line, of in names.items()}
+    return tests_of_lines
 
 
 def _test(context: str) -> str:
@@ -310,9 +315,9 @@ def _test(context: str) -> str:
 def chosen_tests(mutant: Mutant, covered: Contexts, root: Path) -> list[str]:
     """The tests that meet a mutant's line, one of each function first, then the next of each."""
     meet = covered.get(mutant.file, {}).get(str(mutant.line), [])
-    if not meet and COMPILED in mutant.file:
-        found = [path for folder in TESTS_OF_COMPILED for path in sorted((root / folder).rglob("test_*.py"))]
-        return [str(path.relative_to(root)) for path in found]
+    if not meet and COMPILED.match(mutant.file):
+        compiled = [path for folder in TESTS_OF_COMPILED for path in sorted((root / folder).rglob("test_*.py"))]
+        return [str(path.relative_to(root)) for path in compiled]
     return one_of_each_first(meet)[:FIRST_TESTS]
 
 
@@ -325,8 +330,8 @@ def one_of_each_first(tests: Iterable[str]) -> list[str]:
 
 
 def run(mutants: Sequence[Mutant], covered: Contexts, tests: Path, killed: Path, jobs: int) -> None:
-    """Which test sees each; written after every mutant, and gone on from where it stopped."""
-    found: dict[str, str | None] = json.loads(killed.read_text()) if killed.exists() else {}  # None: by no test of all
+    """Find the test that sees each mutant; written after every one, and resumed where it stopped."""
+    seen: dict[str, str | None] = json.loads(killed.read_text()) if killed.exists() else {}  # None: by no test of all
     root, free = tests.parent, SimpleQueue[Path]()
     with tempfile.TemporaryDirectory() as scratch:
         tree = Path(scratch) / "0"
@@ -340,27 +345,29 @@ def run(mutants: Sequence[Mutant], covered: Contexts, tests: Path, killed: Path,
             tree = free.get()
             try:
                 asked = [test for test in chosen_tests(mutant, covered, root) if test in there or "::" not in test]
-                found[str(mutant.number)] = first_failure([mutant], tree, asked, "-x") if asked else ""
+                seen[str(mutant.number)] = first_failure([mutant], tree, asked, "-x") if asked else ""
             finally:
                 free.put(tree)
-            killed.write_text(json.dumps(found, indent=0))
-            print(f"{mutant.number} {mutant.file}:{mutant.line}: {found[str(mutant.number)] or 'left'}", flush=True)
+            killed.write_text(json.dumps(seen, indent=0))
+            print(f"{mutant.number} {mutant.file}:{mutant.line}: {seen[str(mutant.number)] or 'left'}", flush=True)
 
         with ThreadPoolExecutor(jobs) as pool:
-            list(pool.map(test_one, [m for m in mutants if str(m.number) not in found]))
-        left = [m for m in mutants if found[str(m.number)] == ""]
+            list(pool.map(test_one, [m for m in mutants if str(m.number) not in seen]))
+        left = [m for m in mutants if seen[str(m.number)] == ""]
         tree = free.get()
         for group in [left[i : i + TOGETHER] for i in range(0, len(left), TOGETHER)]:
             failed = failures(group, tree, [], "-n", str(jobs), "--dist", "loadfile")
             print(len(group), "together:", len(failed), "tests fail", flush=True)
             known = one_of_each_first(test for test in failed if test in there)
-            found |= dict.fromkeys([str(mutant.number) for mutant in group])
-            found |= {str(mutant.number): test for mutant, test in by_whom(group, tree, known)} if failed else {}
-            killed.write_text(json.dumps(found, indent=0))
+            seen |= dict.fromkeys([str(mutant.number) for mutant in group])
+            seen |= {str(mutant.number): test for mutant, test in by_whom(group, tree, known)} if failed else {}
+            killed.write_text(json.dumps(seen, indent=0))
 
 
 def by_whom(planted: Sequence[Mutant], tree: Path, tests: Sequence[str]) -> Iterator[tuple[Mutant, str]]:
-    """Those of several that one of these tests sees, by halves: most are not seen, and need all tests to say so."""
+    """The mutants of several that one of these tests sees, by halves: most are not seen, and need all tests to say
+    so.
+    """
     test = first_failure(planted, tree, tests, "-x")
     if test and len(planted) == 1:
         yield planted[0], test
@@ -385,7 +392,7 @@ def first_failure(planted: Sequence[Mutant], tree: Path, tests: Sequence[str], *
 
 def failures(planted: Sequence[Mutant], tree: Path, tests: Sequence[str], *options: str) -> list[str]:
     """All tests that fail; those that need more time than all are given count too."""
-    compiled = any(COMPILED in mutant.file for mutant in planted)
+    compiled = any(COMPILED.match(mutant.file) for mutant in planted)
     before = cache_of(tree, "")[1] if compiled else b""
     originals = {mutant.file: (tree / mutant.file).read_text(encoding="utf-8") for mutant in planted}
     for mutant in sorted(planted, key=lambda m: (m.file, -m.line, -m.column)):  # the last first: places stay
@@ -423,38 +430,48 @@ def unchanged_kernels(planted: Sequence[Mutant], tree: Path, before: bytes) -> s
         before: the stamp of its sources without them.
     """
     kernels = tempfile.mkdtemp()
-    sources = {path.stem: path.read_text(encoding="utf-8") for path in (tree / PACKAGE / COMPILED).glob("*.py")}
-    changed = {Path(mutant.file).stem for mutant in planted if COMPILED in mutant.file}
+    paths = [path for path in (tree / PACKAGE).rglob("*.py") if COMPILED.match(str(path.relative_to(tree)))]
+    sources = {module_of(str(path.relative_to(tree))): path.read_text(encoding="utf-8") for path in paths}
+    changed = {module_of(mutant.file) for mutant in planted if COMPILED.match(mutant.file)}
     while more := {name for name, text in sources.items() if name not in changed and imported(text) & changed}:
         changed |= more
     there, stamp = cache_of(tree, kernels)
     if stamp:
         Path(there).mkdir()
-        for path in (tree / PACKAGE / COMPILED / "__pycache__").glob("*.compiled"):
+        for path in (tree / PACKAGE / SAVED).glob("*.compiled"):
             found = path.read_bytes()  # a sum over the rest, the stamp of the sources, and what was compiled
-            if path.name.partition(".")[0] not in changed and found[32:64] == before:
+            if not path.name.startswith(tuple(f"{name}." for name in changed)) and found[32:64] == before:
                 content = stamp + found[64:]
                 (Path(there) / path.name).write_bytes(hashlib.sha256(content).digest() + content)
     return kernels
 
 
 def cache_of(tree: Path, kernels: str) -> tuple[str, bytes]:
-    """Where a tree keeps kernels in that folder, and the stamp of its sources; empty if it cannot be imported."""
-    asked = "from gatedrnn.kernels.cpu import _compile as c; print(c.folders()[0], c.stamp().hex())"
+    """The folder in which a tree keeps kernels in that folder, and the stamp of its sources; empty if it cannot be
+    imported.
+    """
+    asked = "from gatedrnn.kernels.cpu import compile as c; print(c.folders()[0], c.stamp().hex())"
     environment = _environment(tree) | {"NUMBA_CACHE_DIR": kernels}
     said = subprocess.run([sys.executable, "-c", asked], env=environment, capture_output=True, text=True).stdout.split()
     return (said[0], bytes.fromhex(said[1])) if said else ("", b"")
 
 
+def module_of(file: str) -> str:
+    """The module of a file, without the name of the package, by which compiled functions are saved."""
+    return file.removeprefix(f"{PACKAGE}/").removesuffix(".py").replace("/", ".")
+
+
 def imported(source: str) -> set[str]:
-    """The modules of compiled code that one of them imports."""
-    dotted = COMPILED.replace("/", ".")
-    lines = re.findall(rf"from gatedrnn\.{dotted}(?:\.(\w+))? import (.*)", source)
-    return {name for module, names in lines for name in ([module] if module else re.findall(r"\w+", names))}
+    """The modules of the package that a source imports, and what it imports from them."""
+    froms = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ImportFrom))
+    names = set[str]()
+    for module, aliases in ((node.module.removeprefix("gatedrnn."), node.names) for node in froms if node.module):
+        names |= {module, *(f"{module}.{alias.name}" for alias in aliases)}
+    return names
 
 
 def _pytest(*options: str) -> list[str]:
-    """Without the kernels that all tests together need."""
+    """The command of pytest, without the kernels that all tests together need."""
     return [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:kernels_ahead", *options]
 
 
@@ -475,7 +492,7 @@ def table(mutants: Sequence[Mutant], old: dict[str, str | None], new: dict[str, 
         yield f"| {name} | {len(of)} | {' | '.join(map(str, counts))} |"
     yield "\n| mutant | place | was | is | old suite | new suite |\n|---|---|---|---|---|---|"
     for m in mutants:
-        seen_by = [found.get(str(m.number)) for found in (old, new)]
+        seen_by = [records.get(str(m.number)) for records in (old, new)]
         if not all(seen_by):
             was, now = (" ".join(text.split()).replace("|", "\\|") for text in (m.old, m.new))
             names = [(name or "–").split("::")[-1].partition("[")[0] for name in seen_by]
@@ -489,7 +506,7 @@ def package(mutant: Mutant) -> str:
 
 
 def read(path: Path) -> list[Mutant]:
-    """What `draw` wrote."""
+    """Read what `draw` wrote."""
     return [Mutant(*fields.values()) for fields in json.loads(path.read_text())]
 
 
@@ -507,16 +524,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if name in ("cover", "run"):
             command.add_argument("--tests", type=Path, default=ROOT / "tests")
             command.add_argument("--jobs", type=int, default=2)
-    given: Any = parser.parse_args(arguments)
-    match given.command:
+    options: Any = parser.parse_args(arguments)
+    match options.command:
         case "draw":
-            given.mutants.write_text(json.dumps([m._asdict() for m in draw()], indent=0, ensure_ascii=False) + "\n")
+            options.mutants.write_text(json.dumps([m._asdict() for m in draw()], indent=0, ensure_ascii=False) + "\n")
         case "cover":
-            cover(given.coverage.resolve(), given.tests.resolve())
+            cover(options.coverage.resolve(), options.tests.resolve())
         case "run":
-            run(read(given.mutants), contexts(given.coverage), given.tests.resolve(), given.killed, given.jobs)
+            run(
+                read(options.mutants), contexts(options.coverage), options.tests.resolve(), options.killed, options.jobs
+            )
         case "table":
-            print(*table(read(given.mutants), *(json.loads(p.read_text()) for p in (given.old, given.new))), sep="\n")
+            print(
+                *table(read(options.mutants), *(json.loads(p.read_text()) for p in (options.old, options.new))),
+                sep="\n",
+            )
 
 
 if __name__ == "__main__":

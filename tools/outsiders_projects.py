@@ -1,4 +1,4 @@
-"""What `outsiders.py` runs in its environment: one project, with the layers of torch or with ours.
+"""The part of `outsiders.py` that runs in its environment: one project, with the layers of torch or with ours.
 
 The numbers with torch's layers are left in the current folder for the run with ours, which compares.
 """
@@ -23,7 +23,9 @@ Numbers = dict[str, Tensor]
 
 
 def sb3_contrib(sources: Path) -> Numbers:
-    """Its own tests of recurrent policies, then a short training: what the policy became and what it does."""
+    """Run sb3-contrib's own tests of recurrent policies, then a short training: what the policy became and what it
+    does.
+    """
     import pytest
     from sb3_contrib import RecurrentPPO
 
@@ -39,7 +41,9 @@ def sb3_contrib(sources: Path) -> Numbers:
 
 
 def neuralforecast(sources: Path) -> Numbers:
-    """Its own checks of every model with an LSTM or a GRU inside, then forecasts of the airline's passengers."""
+    """Run neuralforecast's own checks of every model with an LSTM or a GRU inside, then forecasts of the airline's
+    passengers.
+    """
     from neuralforecast import NeuralForecast, models
     from neuralforecast.common._model_checks import check_model
     from neuralforecast.utils import AirPassengersDF
@@ -172,7 +176,9 @@ def substitute() -> None:
 
 
 def compared(actual: Numbers, expected: Numbers) -> str:
-    """How far the numbers moved. Raises AssertionError where that is further than gradients in float32 may differ."""
+    """A sentence on how far the numbers moved. Raises AssertionError where that is further than gradients in float32
+    may differ.
+    """
     errors = {name: largest_error(actual[name], number) for name, number in expected.items()}
     # A trained weight is a sum of gradients, so theirs is the tolerance.
     allowed = {name: allowed_error(number, torch.float32, gradient=True) for name, number in expected.items()}

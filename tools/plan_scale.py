@@ -1,4 +1,5 @@
-"""What a comparison of many runs and a model over many GPUs take: simulated and computed from constants that are named.
+"""The cost of a comparison of many runs and of a model over many GPUs: simulated and computed from constants that are
+named.
 
 python tools/plan_scale.py results/bench/scheduling.json OUTPUT.json
 """
@@ -26,18 +27,18 @@ class Cluster:
     run_seconds: float = 600.0
     """Median of a run; runs are log-normal around it."""
     spread: float = 0.5
-    """Of the logarithm of a run's seconds."""
+    """The standard deviation of the logarithm of a run's seconds."""
     checkpoint_seconds: float = 60.0
     hours_between_failures: float = 100.0
-    """Of a worker: exponential."""
+    """The mean hours between failures of a worker: exponential."""
 
 
 class Outcome(NamedTuple):
-    """Of one simulated comparison."""
+    """The outcome of one simulated comparison."""
 
     hours: float
     ideal_hours: float
-    """The same work without overheads and failures."""
+    """The hours of the same work without overheads and failures."""
     lost: int
     """Times that a worker was lost."""
     given_up: int
@@ -96,7 +97,7 @@ class Model:
     flops: float = 400e12
     """A second, of a GPU in bfloat16: an assumption, about 40 % of an H100's peak."""
     bytes_a_second: float = 50e9
-    """Between GPUs, each way: an assumption, of a network of 400 Gbit/s."""
+    """The bytes per second between GPUs, each way: an assumption, of a network of 400 Gbit/s."""
 
 
 def of_model(model: Model) -> dict[str, float]:
@@ -124,20 +125,20 @@ def of_model(model: Model) -> dict[str, float]:
 def main(measured: Path, output: Path) -> None:
     """Simulate with the overhead of each engine, twenty seeds each, and compute."""
     engines = json.loads(measured.read_text())["engines"]
-    found = {}
-    for name, one in engines.items():
+    plans = {}
+    for name, engine in engines.items():
         if name == "local":  # one machine
             continue
-        each = one["processes_started"] == one["runs"]  # a job is a process: it starts for every run
-        start, scheduling = one["starting_seconds"], one["scheduling_seconds"]
+        each = engine["processes_started"] == engine["runs"]  # a job is a process: it starts for every run
+        start, scheduling = engine["starting_seconds"], engine["scheduling_seconds"]
         overheads = (scheduling + start, 0.0) if each else (scheduling, start)
         outcomes = [simulate(Cluster(), overheads[0], overheads[1], seed) for seed in range(20)]
-        found[name] = {
+        plans[name] = {
             field: [round(statistics.median(values), 4), round(min(values), 4), round(max(values), 4)]
             for field, values in zip(Outcome._fields, zip(*outcomes, strict=True), strict=True)
         }
     record = {
-        **environment(), "cluster, assumed": asdict(Cluster()), "simulated: median, smallest, largest of 20": found,
+        **environment(), "cluster, assumed": asdict(Cluster()), "simulated: median, smallest, largest of 20": plans,
         "messages of a run": {"to a worker, and back": 2, "of progress, a second": 1, "bytes of each": "below 2,000"},
         "model, assumed": asdict(Model()),
         "model, computed": {name: float(f"{value:.4g}") for name, value in of_model(Model()).items()},

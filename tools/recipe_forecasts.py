@@ -34,7 +34,7 @@ SHIPPED = "carbon-dioxide"
 MOST_REFITS = 2_000
 """Series of a competition to each of which a method of statsforecast is fitted; of others as many as `train` has."""
 PARTS = {"plain": 1.0, "gated": 0.0}
-"""What a model forecasts by its smoothers alone, and as its network weighs them, by the shrinkage of either."""
+"""The forecasts of a model by its smoothers alone, and as its network weighs them, with the shrinkage of either."""
 
 
 class Set(NamedTuple):
@@ -42,44 +42,44 @@ class Set(NamedTuple):
 
     name: str
     train: Path | None
-    """None for the one that ships."""
+    """The table of training; None for the one that ships."""
     test: Path | None
 
 
-def first_run(one: Set, flags: list[str], folder: Path) -> float:
+def first_run(table: Set, flags: list[str], folder: Path) -> float:
     """Train and forecast with default flags; the seconds of the whole process."""
-    given = [] if one.train is None else [str(one.train)]
-    given += [] if one.test is None else ["--test-file", str(one.test), "--horizon", str(steps_of(one.test))]
-    command = [sys.executable, "-m", "gatedrnn", "forecast", *given, "--baselines", "none", *flags]
+    files = [] if table.train is None else [str(table.train)]
+    files += [] if table.test is None else ["--test-file", str(table.test), "--horizon", str(steps_of(table.test))]
+    command = [sys.executable, "-m", "gatedrnn", "forecast", *files, "--baselines", "none", *flags]
     started = time.perf_counter()
     subprocess.run([*command, "--output", str(folder)], check=True, capture_output=True)
     return time.perf_counter() - started
 
 
 def steps_of(table: Path) -> int:
-    """Of each series of a continuation, a long table with the series' names first."""
+    """The steps of each series of a continuation, a long table with the series' names first."""
     names = [line.partition(",")[0] for line in table.read_text().splitlines()[1:]]
     return len(names) // len(set(names))
 
 
 def plain_methods(data: TaskData, threads: int, refits: int | None) -> dict[str, dict[str, float]]:
     """The MASE and seconds of simple methods on a test part."""
-    found = {}
+    scores = {}
     tested = replace(data, evaluation={"test": data.evaluation["test"]})
     for name, fit in forecast_baselines(tested, threads, refits):
         if name.startswith(PLAIN) and (fitted := fit()) is not None:
-            found[name] = {"mase": fitted.outcomes["test"].rate, "seconds": fitted.seconds}
-    return found
+            scores[name] = {"mase": fitted.outcomes["test"].rate, "seconds": fitted.seconds}
+    return scores
 
 
 def parts_of(folder: Path, windows: Windows) -> dict[str, float]:
     """The MASE of each part of the model that is tested."""
     model, accelerator = open_tested(folder).model, accelerator_for(RunFolder(folder).settings())
-    found = {}
+    scores = {}
     for name, shrinkage in PARTS.items():
         model.config.shrinkage = shrinkage
-        found[name] = evaluate(model, windows, accelerator).outcomes.rate
-    return found
+        scores[name] = evaluate(model, windows, accelerator).outcomes.rate
+    return scores
 
 
 def record_of(folder: Path, seconds: float) -> dict[str, object]:
@@ -109,15 +109,15 @@ def sets_in(folder: Path) -> Iterator[Set]:
 
 
 def row_of(name: str, record: dict[str, Any]) -> str:
-    """Of the table."""
-    plain, own, part = record["plain"], record["test"], record["plain_part"]
+    """The row of the table."""
+    plain, score, part = record["plain"], record["test"], record["plain_part"]
     best = min(plain, key=lambda method: plain[method]["mase"])
-    theta = next((one["mase"] for method, one in plain.items() if method.startswith("AutoTheta")), np.nan)
+    theta = next((entry["mase"] for method, entry in plain.items() if method.startswith("AutoTheta")), np.nan)
     lowers = "–" if part is None else "yes" if part["high"] < 0 else "no"
     cells = [
-        name, f"{record['series']:,}", f"{own:.3f}", *(f"{one:.3f}" for one in record["parts"].values()),
+        name, f"{record['series']:,}", f"{score:.3f}", *(f"{entry:.3f}" for entry in record["parts"].values()),
         f"{theta:.3f}",
-        f"{own / theta:.3f}", f"{best} {plain[best]['mase']:.3f}", lowers,
+        f"{score / theta:.3f}", f"{best} {plain[best]['mase']:.3f}", lowers,
         f"{record['coverage']:.0%} of {record['points']:,}", f"{record['seconds']:.0f}",
     ]  # fmt: skip
     return f"| {' | '.join(cells)} |"

@@ -36,27 +36,27 @@ RECIPE, CELLS, MEMBERS = "recipe", "cells alone", "recipe, mean of seeds"
 NETWORK, PATH = "network of the recipe", "linear path of the recipe"
 COLUMNS = (MINIROCKET, CELLS, RECIPE, NETWORK, PATH, MEMBERS)
 Measured = dict[str, Any]
-"""By method: accuracy, seconds, and of the recipe each seed's."""
+"""The accuracy and the seconds of each method; those of each seed for the recipe."""
 
 
 def settings_of(train: Path, test: Path, seed: int, *, whole: bool, **flags: Json) -> RunSettings:
     """A run with the recipe for these data, or with that of the cells alone."""
-    given: dict[str, Json] = {"train_file": str(train), "test_file": str(test), "seed": seed, "threads": 1, **flags}
+    settings: dict[str, Json] = {"train_file": str(train), "test_file": str(test), "seed": seed, "threads": 1, **flags}
     if whole:
-        return default_run(SERIES, **given)
-    return RunSettings.from_flat({"cell": "mingru", "task": SERIES, **recipe_of(SERIES, whole=False), **given})
+        return default_run(SERIES, **settings)
+    return RunSettings.from_flat({"cell": "mingru", "task": SERIES, **recipe_of(SERIES, whole=False), **settings})
 
 
 @torch.no_grad()
 def probabilities(model: Callable[..., Any], test: Examples) -> np.ndarray:
     """(series, classes) of a model."""
-    found: list[np.ndarray] = [np.empty(0)] * len(test)
+    answers: list[np.ndarray] = [np.empty(0)] * len(test)
     for rows in test.evaluation_rows():
         batch = test.collate(rows)
         del batch["labels"]
-        for row, one in zip(rows, model(**batch).logits.softmax(1).numpy(), strict=True):
-            found[row] = one
-    return np.stack(found)
+        for row, answer in zip(rows, model(**batch).logits.softmax(1).numpy(), strict=True):
+            answers[row] = answer
+    return np.stack(answers)
 
 
 def accuracy(of: np.ndarray, test: Examples) -> float:
@@ -65,8 +65,8 @@ def accuracy(of: np.ndarray, test: Examples) -> float:
 
 
 def plain_methods(data: TaskData) -> Measured:
-    """Of the library."""
-    found: Measured = {}
+    """Measure the plain methods of the library."""
+    measured: Measured = {}
     for name, fit in each_baseline(data, 1):
         if name != MINIROCKET:
             continue
@@ -74,8 +74,8 @@ def plain_methods(data: TaskData) -> Measured:
         fitted = fit()
         assert fitted is not None
         outcomes = fitted.outcomes["test"]
-        found[name] = {"accuracy": outcomes.rate, "seconds": time.perf_counter() - started}
-    return found
+        measured[name] = {"accuracy": outcomes.rate, "seconds": time.perf_counter() - started}
+    return measured
 
 
 def trained(settings: RunSettings, folder: Path) -> tuple[GatedRNNForSequenceClassification, float]:
@@ -100,14 +100,14 @@ def networks(train: Path, test: Path, seeds: int, *, whole: bool, **flags: Any) 
                 answers.setdefault(PATH, []).append(probabilities(Alone(model), examples))
                 model.linear_path = None
                 answers.setdefault(NETWORK, []).append(probabilities(model, examples))
-    found: Measured = {}
+    measured: Measured = {}
     for part, each in answers.items():
-        scores = [accuracy(one, examples) for one in each]
-        found[part] = {"accuracy": float(np.mean(scores)), "seeds": scores}
-    found[name]["seconds"] = float(np.mean(seconds))
+        scores = [accuracy(network, examples) for network in each]
+        measured[part] = {"accuracy": float(np.mean(scores)), "seeds": scores}
+    measured[name]["seconds"] = float(np.mean(seconds))
     if whole:
-        found[MEMBERS] = {"accuracy": accuracy(np.mean(answers[name], axis=0), examples)}
-    return found
+        measured[MEMBERS] = {"accuracy": accuracy(np.mean(answers[name], axis=0), examples)}
+    return measured
 
 
 class Alone:
@@ -128,9 +128,11 @@ def table(kept: dict[str, Measured]) -> str:
     lines = [f"| set | {' | '.join(COLUMNS)} | seconds |", "|---|" + "---|" * (len(COLUMNS) + 1)]
     rows = {name: [of.get(column, {}).get("accuracy", np.nan) for column in COLUMNS] for name, of in kept.items()}
     for name, row in rows.items():
-        lines.append(f"| {name} | {' | '.join(f'{one:.4f}' for one in row)} | {kept[name][RECIPE]['seconds']:.0f} |")
+        lines.append(
+            f"| {name} | {' | '.join(f'{accuracy:.4f}' for accuracy in row)} | {kept[name][RECIPE]['seconds']:.0f} |"
+        )
     means = np.mean(list(rows.values()), axis=0)
-    return "\n".join([*lines, f"| mean | {' | '.join(f'{one:.4f}' for one in means)} | |"])
+    return "\n".join([*lines, f"| mean | {' | '.join(f'{accuracy:.4f}' for accuracy in means)} | |"])
 
 
 @app.default
@@ -151,7 +153,7 @@ def main(
         flags: NAME=VALUE of the recipe, in the place of its own.
     """
     record: dict[str, Any] = json.loads(results.read_text()) if results.exists() else environment() | {"sets": {}}
-    given = {name: json.loads(value) for name, _, value in (flag.partition("=") for flag in flags)}
+    named = {name: json.loads(value) for name, _, value in (flag.partition("=") for flag in flags)}
     kept: dict[str, Measured] = record["sets"]
     for one in sets:
         name, _, files = one.partition("=")
@@ -161,7 +163,7 @@ def main(
             every = settings_of(train, test, 0, whole=True, validation_fraction=0.0)
             own |= plain_methods(load_task(every.data))
         if RECIPE not in own:
-            own |= networks(train, test, seeds, whole=True, **given)
+            own |= networks(train, test, seeds, whole=True, **named)
             results.write_text(json.dumps(record, indent=1) + "\n")
         if cells and CELLS not in own:
             own |= networks(train, test, seeds, whole=False)

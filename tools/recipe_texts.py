@@ -53,7 +53,7 @@ class Rows(NamedTuple):
     labels: list[str]
 
     def take(self, chosen: np.ndarray) -> "Rows":
-        """Some of them, in this order."""
+        """Take some rows, in this order."""
         return Rows([self.texts[i] for i in chosen], [self.labels[i] for i in chosen])
 
 
@@ -76,17 +76,17 @@ def fold_of(name: str, data: Path, part: str, rows: int | None, seed: int) -> Fo
     every = rows_of(data / train_file)
     order = np.random.default_rng(0).permutation(len(every.texts))
     apart = round(SET_APART * len(order)) if test_file is None else 0
-    own = np.random.default_rng(seed + 1).permutation(order[: len(order) - apart])
+    shuffled = np.random.default_rng(seed + 1).permutation(order[: len(order) - apart])
     if part == "test":
         test = every.take(order[len(order) - apart :]) if test_file is None else rows_of(data / test_file)
         some = np.random.default_rng(0).permutation(len(test.texts))[:MOST_TESTED]
-        return Fold(every.take(own[:rows]), test.take(some))
-    validated = min(VALIDATED, len(own) // 4)
-    return Fold(every.take(own[validated:][:rows]), every.take(own[:validated]))
+        return Fold(every.take(shuffled[:rows]), test.take(some))
+    validated = min(VALIDATED, len(shuffled) // 4)
+    return Fold(every.take(shuffled[validated:][:rows]), every.take(shuffled[:validated]))
 
 
 def plain_scores(fold: Fold) -> dict[str, float]:
-    """Of TF-IDF of words and pairs of them, with logistic regression and with a support vector machine."""
+    """The scores of TF-IDF of words and pairs of them, with logistic regression and with a support vector machine."""
     methods = {
         "LR": (TfidfVectorizer(ngram_range=(1, 2)), LogisticRegression(max_iter=1000)),
         "SVC": (TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True), LinearSVC(random_state=0)),
@@ -97,8 +97,9 @@ def plain_scores(fold: Fold) -> dict[str, float]:
 
 
 def own_scores(fold: Fold, seed: int) -> dict[str, float]:
-    """Of the network, of the linear path and of both; the seconds of the run; and how far the network lowers the log
-    loss of its linear path on these rows, with the 95 % interval."""
+    """The scores of the network, of the linear path and of both; the seconds of the run; and how far the network lowers
+    the log loss of its linear path on these rows, with the 95 % interval.
+    """
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         for name, rows in fold._asdict().items():
@@ -118,38 +119,40 @@ def own_scores(fold: Fold, seed: int) -> dict[str, float]:
     def accuracy(outputs: list[np.ndarray]) -> float:
         return float((np.stack(outputs).argmax(1) == scored.labels).mean())
 
-    found = {"both": accuracy(outputs_of(finished, scored.inputs)), "seconds": seconds}
-    found |= {"log loss": part.score, "linear log loss": part.alone, "low": part.low, "high": part.high}
+    scores = {"both": accuracy(outputs_of(finished, scored.inputs)), "seconds": seconds}
+    scores |= {"log loss": part.score, "linear log loss": part.alone, "low": part.low, "high": part.high}
     path, model.linear_path = model.linear_path, None
     assert path is not None
     with torch.no_grad():
         linear = [path(torch.from_numpy(text)[None], None)[0].numpy() for text in scored.inputs]
-    return found | {"net": accuracy(outputs_of(finished, scored.inputs)), "linear": accuracy(linear)}
+    return scores | {"net": accuracy(outputs_of(finished, scored.inputs)), "linear": accuracy(linear)}
 
 
-def missing(found: dict[str, dict[str, float]], names: list[str], sizes: list[int | None], seeds: int) -> Iterator[str]:
+def missing(
+    record: dict[str, dict[str, float]], names: list[str], sizes: list[int | None], seeds: int
+) -> Iterator[str]:
     """Keys of what is still to be run, small sizes first: set, rows and seed."""
     for rows in sizes:
         for name in names:
             for seed in range(seeds):
                 key = f"{name} | {rows or 'all'} | {seed}"
-                if key not in found:
+                if key not in record:
                     yield key
 
 
-def table_of(found: dict[str, dict[str, float]]) -> str:
+def table_of(record: dict[str, dict[str, float]]) -> str:
     """Markdown: the mean over seeds of each set and size; and in how many seeds the network lowers the log loss of the
     linear path beyond chance."""
     grouped: dict[str, list[dict[str, float]]] = {}
-    for key, scores in found.items():
+    for key, scores in record.items():
         grouped.setdefault(key.rpartition(" | ")[0], []).append(scores)
     lines = [
         f"| set | rows | {' | '.join(METHODS)} | log loss lowered | seconds |",
         "|---|" + "---|" * (len(METHODS) + 3),
     ]
     for group, runs in sorted(grouped.items()):
-        means = {name: fmean(one[name] for one in runs) for name in (*METHODS, "seconds")}
-        lowered = f"{sum(one['high'] < 0 for one in runs)} of {len(runs)}"
+        means = {name: fmean(run[name] for run in runs) for name in (*METHODS, "seconds")}
+        lowered = f"{sum(run['high'] < 0 for run in runs)} of {len(runs)}"
         numbers = [*(f"{means[name]:.3f}" for name in METHODS), lowered, f"{means['seconds']:.0f}"]
         lines.append(f"| {group} | {' | '.join(numbers)} |")
     return "\n".join(lines)

@@ -21,7 +21,7 @@ TABLES = (
     "ae_Lynx", "ae_PBS_dataset", "ae_solar", "jb_airline-passengers", "jb_daily-min-temperatures",
     "jb_monthly-robberies", "jb_monthly-sunspots", "jb_monthly_champagne_sales",
 )  # fmt: skip
-"""Of series in tables as people have them: yearly, monthly, daily and of half hours, of 105 to 3,650 steps."""
+"""Names of series in tables as people have them: yearly, monthly, daily and of half hours, of 105 to 3,650 steps."""
 
 
 def run(tool: str, *arguments: object) -> None:

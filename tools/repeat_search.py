@@ -54,21 +54,24 @@ def repeat(kept: Path, data: Path, runs: Path, *, seed: int, trials: int, jobs: 
     before = read_outcomes(kept / OUTCOMES)
     again = {name: outcomes_of(runs / "winners" / name, comparison.data)["validation"] for name in winners}
     again |= {row.name: before[f"{row.name}/validation"] for row in first.baseline.plain}
-    words = _words(first, {name.removesuffix("/validation"): one for name, one in before.items()}), _words(first, again)
+    words = (
+        _words(first, {name.removesuffix("/validation"): trial for name, trial in before.items()}),
+        _words(first, again),
+    )
     pairs = [
         {"contender": pair[0], "other": pair[1], "words": [word, words[1][pair]]} for pair, word in words[0].items()
     ]
     changed = [pair for pair in pairs if len(set(pair["words"])) > 1]
     reversed_ = [pair for pair in pairs if set(pair["words"]) == OPPOSITE]
-    found = {
+    repeated = {
         **environment(), "seed": seed, "trials": trials, "split": "validation", "pairs": pairs, "changed": len(changed),
-        "reversed": len(reversed_), "best": {name: one.values for name, one in comparison.found.best.items()},
+        "reversed": len(reversed_), "best": {name: trial.values for name, trial in comparison.found.best.items()},
         "accuracy": {
-            name: [round(own.rate, 6) for own in (again[run_name(name, s)] for s in first.settings.contenders.seeds)]
+            name: [round(again[run_name(name, s)].rate, 6) for s in first.settings.contenders.seeds]
             for name in comparison.found.best
         },
     }  # fmt: skip
-    (kept / "repeated.json").write_text(json.dumps(found, indent=1) + "\n")
+    (kept / "repeated.json").write_text(json.dumps(repeated, indent=1) + "\n")
     print(f"{len(pairs)} pairs, {len(changed)} with another word, {len(reversed_)} reversed")
     for pair in changed:
         print(f"{pair['contender']} against {pair['other']}: {' -> '.join(pair['words'])}")
@@ -89,9 +92,9 @@ def _words(first: ComparisonResults, outcomes: dict[str, Outcomes]) -> dict[tupl
     samples = []
     for name in names:
         runs = [name] if name in fixed else [run_name(name, seed) for seed in first.settings.contenders.seeds]
-        own = [outcomes[run] for run in runs]
-        values = np.array([one.values for one in own])
-        samples.append(Sample(values, own[0].counts, first.metric.score, name in fixed))
+        outcomes_of_runs = [outcomes[run] for run in runs]
+        values = np.array([outcome.values for outcome in outcomes_of_runs])
+        samples.append(Sample(values, outcomes_of_runs[0].counts, first.metric.score, name in fixed))
     return {(names[pair.first], names[pair.second]): pair.verdict for pair in Table(samples).pairs(first.margin)}
 
 

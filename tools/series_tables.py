@@ -47,7 +47,7 @@ TIMES: dict[str, Callable[[int], str]] = {
     "monthly": lambda step: f"{1900 + step // 12}-{step % 12 + 1:02d}",
     "other": str,
 }
-"""Of a step, by frequency. Series of a competition have no dates in common: each begins at the same one."""
+"""The time of a step by frequency. Series of a competition have no dates in common: each begins at the same one."""
 
 
 @app.command
@@ -80,11 +80,11 @@ def spoken_digits(recordings: Path, *, output: Path) -> None:
     for file in sorted(recordings.glob("*.wav")):
         digit, _, take = file.stem.split("_")
         rows["test" if int(take) < TEST_TAKES else "train"].append((os.path.relpath(file, output), digit))
-    for part, own in rows.items():
+    for part, rows_of_part in rows.items():
         with (output / f"{part}.csv").open("w", newline="") as written:
             writer = csv.writer(written, lineterminator="\n")
             writer.writerow(["file", "label"])
-            writer.writerows(own)
+            writer.writerows(rows_of_part)
 
 
 if __name__ == "__main__":

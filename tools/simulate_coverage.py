@@ -40,7 +40,7 @@ class Cell:
     covered: float
     """The share of intervals of scores that hold the truth."""
     differences_covered: float | None
-    """The same of differences; None with one contender, as what follows."""
+    """The share of differences that intervals cover; None with one contender, as what follows."""
     tables_covered: float | None
     """The share of tables all of whose differences are held together."""
     false_tables: float | None
@@ -60,7 +60,7 @@ def simulate(contenders: int, seeds: int, examples: int, replicates: int) -> Cel
     whole, false, taken, falsely = list[bool](), list[bool](), list[bool](), list[bool]()
     for _ in range(replicates):
         truth, right = draw(random, contenders, seeds, examples)
-        table = Table([Sample(own, np.ones(examples), "accuracy", fixed=len(own) == 1) for own in right])
+        table = Table([Sample(values, np.ones(examples), "accuracy", fixed=len(values) == 1) for values in right])
         covered += [holds(estimate, value) for estimate, value in zip(table.estimates(), truth.tolist(), strict=True)]
         if contenders > 1:
             pairs = table.pairs(MARGIN)
@@ -99,7 +99,9 @@ def draw(
     hardness = hardness + OF_BOTH * random.standard_normal((contenders, examples), dtype=np.float32)
     chance = random.standard_normal((contenders, seeds, examples), dtype=np.float32)
     right = latent[:, :, None].astype(np.float32) + hardness[:, None] + chance > 0
-    return truth, [own.astype(np.float64)[: 1 if plain else seeds] for own, plain in zip(right, is_plain, strict=True)]
+    return truth, [
+        values.astype(np.float64)[: 1 if plain else seeds] for values, plain in zip(right, is_plain, strict=True)
+    ]
 
 
 def holds(estimate: Estimate, truth: float) -> bool:
@@ -140,11 +142,11 @@ def draw_figure(cells: list[Cell], path: Path) -> None:
     figure, panels = plt.subplots(1, len(CONTENDERS), figsize=(9.6, 3.4), sharey=True)
     for panel, contenders in zip(panels, CONTENDERS, strict=True):
         for colour, examples in zip(COLOURS, EXAMPLES, strict=False):
-            own = [cell for cell in cells if (cell.contenders, cell.examples) == (contenders, examples)]
-            seeds = [cell.seeds for cell in own]
-            panel.plot(seeds, [cell.covered for cell in own], "o-", color=colour, label=f"scores, {examples:,}")
+            chosen = [cell for cell in cells if (cell.contenders, cell.examples) == (contenders, examples)]
+            seeds = [cell.seeds for cell in chosen]
+            panel.plot(seeds, [cell.covered for cell in chosen], "o-", color=colour, label=f"scores, {examples:,}")
             if contenders > 1:
-                of_tables = [cell.tables_covered for cell in own]
+                of_tables = [cell.tables_covered for cell in chosen]
                 panel.plot(seeds, of_tables, "s--", color=colour, label=f"all differences, {examples:,}", alpha=0.7)
         panel.axhline(0.95, color="#777", linewidth=1)
         panel.axhline(0.93, color="#777", linewidth=1, linestyle=":")

@@ -23,7 +23,7 @@ RECORDS: dict[str, type[Record] | type[BenchRecord]] = {
     "probes": ProbeResults, "result": RunResult, "standing": Standing, "hardest": Hardest,
     "forecasts": Forecasts, "diagnosis": Diagnosis, "bench": BenchRecord,
 }  # fmt: skip
-"""By the name of the file, without its ending."""
+"""The records by the name of the file, without its ending."""
 
 # A record of the core is a plain dataclass; its fields' docstrings shall be descriptions too.
 BenchRecord.__pydantic_config__ = ConfigDict(use_attribute_docstrings=True)  # type: ignore[attr-defined]

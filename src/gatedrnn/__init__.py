@@ -1,72 +1,38 @@
 """Gated recurrent networks, from the LSTM of 1997 to the minLSTM and minGRU of 2024, shaped like `torch.nn.LSTM`."""
 
-from gatedrnn.cells import (
-    CIFG,
-    GRU,
-    GRUD,
-    HGRN,
-    JANET,
-    LRU,
-    LSTM,
-    MGU,
-    QRNN,
-    RGLRU,
-    SLSTM,
-    SRU,
-    BlockOrthogonalRNN,
-    BlockOrthogonalRNNCell,
-    CIFGCell,
-    GRUCell,
-    GRUDCell,
-    HGRNCell,
-    IndRNN,
-    IndRNNCell,
-    InputGatedGRU,
-    InputGatedGRUCell,
-    InputGatedLSTM,
-    InputGatedLSTMCell,
-    JANETCell,
-    LRUCell,
-    LSTMCell,
-    MGUCell,
-    MinGRU,
-    MinGRUCell,
-    MinLSTM,
-    MinLSTMCell,
-    NoOutputGateLSTM,
-    NoOutputGateLSTMCell,
-    NoResetGateGRU,
-    NoResetGateGRUCell,
-    NormalizedLSTM,
-    NormalizedLSTMCell,
-    ParaGRU,
-    ParaGRUCell,
-    ParaLSTM,
-    ParaLSTMCell,
-    PeepholeLSTM,
-    PeepholeLSTMCell,
-    QRNNCell,
-    RGLRUCell,
-    SignedMinGRU,
-    SignedMinGRUCell,
-    SLSTMCell,
-    SRUCell,
-    from_min_gru_pytorch,
-)
-from gatedrnn.errors import BackendUnavailable
-from gatedrnn.layers import RecurrentLayer
-from gatedrnn.ops import choose_backend, linear_scan
-from gatedrnn.registry import register
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gatedrnn.cells import *  # noqa: F403
+    from gatedrnn.cells.base import register as register
+    from gatedrnn.errors import BackendUnavailable as BackendUnavailable
+    from gatedrnn.layers import RecurrentLayer as RecurrentLayer
+    from gatedrnn.ops import choose_backend as choose_backend
+    from gatedrnn.ops import linear_scan as linear_scan
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "CIFG", "GRU", "GRUD", "HGRN", "JANET", "LRU", "LSTM", "MGU", "QRNN", "RGLRU", "SLSTM", "SRU",
-    "BackendUnavailable", "BlockOrthogonalRNN", "BlockOrthogonalRNNCell", "CIFGCell", "GRUCell", "GRUDCell",
-    "HGRNCell", "IndRNN", "IndRNNCell", "InputGatedGRU", "InputGatedGRUCell", "InputGatedLSTM",
-    "InputGatedLSTMCell", "JANETCell", "LRUCell", "LSTMCell", "MGUCell", "MinGRU", "MinGRUCell", "MinLSTM",
-    "MinLSTMCell", "NoOutputGateLSTM", "NoOutputGateLSTMCell", "NoResetGateGRU", "NoResetGateGRUCell",
-    "NormalizedLSTM", "NormalizedLSTMCell", "ParaGRU", "ParaGRUCell", "ParaLSTM", "ParaLSTMCell", "PeepholeLSTM",
-    "PeepholeLSTMCell", "QRNNCell", "RGLRUCell", "RecurrentLayer", "SLSTMCell", "SRUCell", "SignedMinGRU",
-    "SignedMinGRUCell", "choose_backend", "from_min_gru_pytorch", "linear_scan", "register",
-]  # fmt: skip
+_ELSEWHERE = {
+    "BackendUnavailable": "errors", "RecurrentLayer": "layers", "choose_backend": "ops", "linear_scan": "ops",
+    "register": "cells.base",
+}  # fmt: skip
+"""Public names beside those of the cells, and the modules that they are imported from when they are first used."""
+_MODULES = ("cells", "equations", "errors", "layers", "ops", "registry", "shapes")
+"""Modules that `import gatedrnn` is enough for; they are imported when they are first used."""
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__all__":
+        return sorted([*_ELSEWHERE, *import_module("gatedrnn.cells").PUBLIC])
+    if name in _MODULES:
+        return import_module(f"gatedrnn.{name}")
+    if name.startswith("_") or name not in __getattr__("__all__"):
+        raise AttributeError(f"module 'gatedrnn' has no attribute {name!r}")
+    value = getattr(import_module(f"gatedrnn.{_ELSEWHERE.get(name, 'cells')}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__getattr__("__all__")})

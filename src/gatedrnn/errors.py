@@ -5,6 +5,8 @@ for are that class too. The message names the thing, the rule, what was found an
 """
 
 import signal
+from collections.abc import Iterable
+from difflib import get_close_matches
 
 USAGE, FAILURE, SIGNALLED = 2, 1, 128
 REASON = 400
@@ -15,17 +17,28 @@ class Error(Exception):
     """The base of all errors of this package."""
 
     exit_code: int = FAILURE
-    """Of the command that it ends: 2 where other arguments or data would mend it, else 1."""
+    """The exit code of the command that it ends: 2 where other arguments or data would mend it, else 1."""
 
 
 def reason(error: BaseException) -> str:
-    """What another library's error says, in one line.
+    """The message of another library's error, in one line.
 
     Example:
         >>> reason(ValueError("wrong field:\\n    cell 'gru2' is unknown\\n"))
         "wrong field: cell 'gru2' is unknown"
     """
     return " ".join(str(error).split())[:REASON] or type(error).__name__
+
+
+def nearest(name: str, names: Iterable[str], otherwise: str = "") -> str:
+    """Return a hint for a name that does not exist: the nearest that does, or else another sentence.
+
+    Example:
+        >>> nearest("mingur", ["mingru", "lstm"])
+        "did you mean 'mingru'?"
+    """
+    near = get_close_matches(name, names, n=1)
+    return f"did you mean {near[0]!r}?" if near else otherwise
 
 
 class UsageError(Error, ValueError):
@@ -125,7 +138,7 @@ class Interrupted(Error):
 
     exit_code = SIGNALLED + signal.SIGINT
     signal_number: int | None = None
-    """Of the signal that asked; None if it was the caller."""
+    """The number of the signal that asked; None if it was the caller."""
 
     def __init__(self, message: str, signal_number: int | None = None) -> None:
         super().__init__(message)

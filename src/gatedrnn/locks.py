@@ -67,7 +67,7 @@ def held(path: Path, what: str, *, wait: bool) -> Iterator[None]:
 
 
 def _holder(path: Path) -> str:
-    """Who holds a lock, as far as its file says."""
+    """The holder of a lock, as far as its file says."""
     try:
         process, day, time = path.read_text().split()
     except (OSError, ValueError):

@@ -20,12 +20,12 @@ Entry: TypeAlias = dict[str, int | str]
 
 
 def entry_of(content: bytes) -> Entry:
-    """What a manifest holds of a file with this content."""
+    """The entry of a manifest for a file with this content."""
     return {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
 
 
 def entry_at(path: Path) -> Entry:
-    """The same for a file on the disk, of any size."""
+    """The entry of a manifest for a file on the disk, of any size."""
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     return {"bytes": path.stat().st_size, "sha256": digest}
@@ -39,8 +39,8 @@ def write(folder: Path, files: dict[str, Entry], **facts: Json) -> None:
 
 def add(folder: Path, *names: str) -> None:
     """Write files of `folder` down as they are now, in the manifest that is there or in a new one."""
-    kept = read(folder) if (folder / MANIFEST).exists() else {}
-    write(folder, {**kept, **{name: entry_at(folder / name) for name in names}})
+    entries = read(folder) if (folder / MANIFEST).exists() else {}
+    write(folder, {**entries, **{name: entry_at(folder / name) for name in names}})
 
 
 def read(folder: Path) -> dict[str, Entry]:
@@ -79,24 +79,24 @@ def _sum(held: dict[str, Any]) -> str:
 
 
 def of(path: Path) -> Entry | None:
-    """What the manifest of a file's folder has of it; None if there is nothing."""
+    """The entry of a file in its folder's manifest; None if there is nothing."""
     return read(path.parent).get(path.name) if (path.parent / MANIFEST).exists() else None
 
 
 def faults(folder: Path) -> dict[str, str]:
-    """What is wrong with each file of a manifest, by name; nothing for files that are as they were written.
+    """The fault of each file of a manifest, by name; none for files that are as they were written.
 
     Raises:
         Damaged: the manifest itself cannot be read.
     """
     entries = read(folder)
     with ThreadPoolExecutor(cores()) as threads:  # sums of gigabytes, which take no lock
-        found = threads.map(fault_of, (folder / name for name in entries), entries.values())
-        return {name: fault for name, fault in zip(entries, found, strict=True) if fault}
+        reports = threads.map(fault_of, (folder / name for name in entries), entries.values())
+        return {name: fault for name, fault in zip(entries, reports, strict=True) if fault}
 
 
 def fault_of(path: Path, entry: Entry) -> str | None:
-    """What is wrong with a file; None if it is as it was written."""
+    """The fault of a file; None if it is as it was written."""
     if not path.is_file():
         return "is missing"
     size = path.stat().st_size
@@ -106,7 +106,7 @@ def fault_of(path: Path, entry: Entry) -> str | None:
 
 
 def check(folder: Path) -> None:
-    """See that every file that a folder's manifest lists is as it was written; nothing if it has no manifest.
+    """Check that every file that a folder's manifest lists is as it was written; nothing if it has no manifest.
 
     Raises:
         Damaged: one is not, or the manifest cannot be read.

@@ -16,7 +16,7 @@ _allowed = False  # in this process, to ask for more
 
 @contextmanager
 def oversubscribing(allowed: bool) -> Iterator[None]:
-    """Inside, any number may be asked for, if that is allowed."""
+    """Allow any number of processes within this context, if `allowed`."""
     global _allowed
     before, _allowed = _allowed, _allowed or allowed
     try:
@@ -26,12 +26,12 @@ def oversubscribing(allowed: bool) -> Iterator[None]:
 
 
 def may_oversubscribe() -> bool:
-    """For a worker, which is told."""
+    """Whether more processes than cores may run here; a worker is sent it."""
     return _allowed
 
 
-def demand_cores(count: int, asked: str) -> None:
-    """See that the machine can run so many processes or threads.
+def check_cores(count: int, asked: str) -> None:
+    """Check that the machine can run so many processes or threads.
 
     Args:
         count: of them.

@@ -1,4 +1,6 @@
-"""What measured results, and where (naming neither machine nor user), and files that are written as a whole."""
+"""The software and processor that measured results, naming neither machine nor user, and files that are written as a
+whole.
+"""
 
 import datetime
 import errno
@@ -19,7 +21,7 @@ from typing_extensions import TypedDict  # pydantic takes that of `typing` from 
 from gatedrnn.errors import Damaged
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
-"""What a JSON file holds."""
+"""A value that a JSON file holds."""
 PACKAGES = ("gatedrnn", "torch", "numpy", "numba", "transformers", "accelerate", "tokenizers", "scikit-learn")
 
 
@@ -27,30 +29,30 @@ class Machine(TypedDict):
     """Commit, versions, system and processor."""
 
     commit: NotRequired[str | None]
-    """Of the package's own checkout, with a plus where its sources differ from it; None where it was installed from a
-    wheel. Not in a file from before it was recorded."""
+    """The commit of the package's own checkout, with a plus where its sources differ from it; None where it was
+    installed from a wheel. Not in a file from before it was recorded."""
     python: str
     system: str
     processor: str
     cores: int | None
     versions: dict[str, str]
-    """By package; those that are not installed are left out."""
+    """The versions by package; those that are not installed are left out."""
 
 
 class Environment(TypedDict):
-    """When and where something was measured."""
+    """The date and the machine of a measurement."""
 
     date: str
     environment: Machine
 
 
 def cores() -> int:
-    """Those that this process may run on."""
+    """The number of cores that this process may run on."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def environment() -> Environment:
-    """Of this process."""
+    """The environment of this process."""
     return {
         "date": datetime.date.today().isoformat(),
         "environment": {
@@ -59,24 +61,26 @@ def environment() -> Environment:
             "system": f"{platform.system()} {platform.machine()}",
             "processor": processor(),
             "cores": os.cpu_count(),
-            "versions": {package: found for package in PACKAGES if (found := _version(package)) is not None},
+            "versions": {package: version for package in PACKAGES if (version := _version(package)) is not None},
         },
     }
 
 
 @cache
 def commit() -> str | None:
-    """Of the checkout that this package is imported from, with a plus where its sources differ from it; None where it
-    was installed from a wheel, or git does not say. As it was when this process asked first: a study asks when it
-    begins.
+    """The commit of the checkout that this package is imported from, with a plus where its sources differ from it; None
+    where it was installed from a wheel, or git does not say. As it was when this process asked first: a study asks when
+    it begins.
     """
     source = Path(__file__).resolve().parents[1]
     if source.name != "src" or not (source.parent / ".git").exists():  # another project's, perhaps, around a wheel
         return None
     asked = ["git", "--no-optional-locks", "status", "--porcelain=v2", "--branch", "--untracked-files", "--", "src"]
-    own = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}  # hooks set some
+    variables = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}  # hooks set some
     try:
-        said = subprocess.run(asked, cwd=source.parent, env=own, capture_output=True, text=True, check=True, timeout=10)
+        said = subprocess.run(
+            asked, cwd=source.parent, env=variables, capture_output=True, text=True, check=True, timeout=10
+        )
     except (OSError, subprocess.SubprocessError):
         return None
     lines = said.stdout.splitlines()
@@ -165,7 +169,7 @@ def sync(path: Path) -> None:
 
 
 def _version(package: str) -> str | None:
-    """None where it is not installed: the core works without the extras."""
+    """The version of a package; None where it is not installed: the core works without the extras."""
     try:
         return version(package)
     except PackageNotFoundError:

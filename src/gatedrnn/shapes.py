@@ -24,12 +24,12 @@ Step: TypeAlias = Float[Tensor, "batch channels"]
 InputStep: TypeAlias = Float[Tensor, "batch features"]
 """One step of the input."""
 State: TypeAlias = Float[Tensor, "batch channels"]
-"""What is carried from one step to the next; at least float32."""
+"""The tensor that goes from one step to the next; at least float32."""
 States: TypeAlias = Float[Tensor, "layers batch channels"]
 """The states of all layers, as `torch.nn` stacks them."""
 Channels: TypeAlias = Float[Tensor, "channels"]
 Features: TypeAlias = Float[Tensor, "*axes features"]
-"""Of a batch, of one sequence, or of tokens in any arrangement."""
+"""The features of a batch, of one sequence, or of tokens in any arrangement."""
 Tokens: TypeAlias = Int[Tensor, "*axes"]
 Table: TypeAlias = Float[Tensor, "vocabulary features"]
 """A row for each token."""

@@ -16,7 +16,7 @@ _COMMANDS = re.compile(
 def plain(text: str) -> str:
     """A text without characters that a terminal obeys or cannot print: each is shown as Python writes it, ESC as
     \\x1b. Tabs and line breaks stay."""
-    return _COMMANDS.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
+    return _COMMANDS.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), text)
 
 
 class Console(RichConsole):

@@ -1,4 +1,4 @@
-"""How long things take beside each other: timed in turn, round by round, so that a slow moment meets all alike."""
+"""Durations beside each other: timed in turn, round by round, so that a slow moment meets all alike."""
 
 import gc
 import math
@@ -51,7 +51,7 @@ class Samples(NamedTuple):
         return spread_of(list(self.seconds.values()))
 
     def times(self, factor: float) -> "Samples":
-        """The same, so many times as long."""
+        """Samples that are so many times as long."""
         return self._replace(seconds={number: factor * seconds for number, seconds in self.seconds.items()})
 
 
@@ -74,13 +74,13 @@ def interleave(
         gauged = {key: stopwatch.gauge(action) for key, action in actions.items()}
         runs = dict(zip(actions, runs_for([taken for _, taken in gauged.values()], seconds), strict=True))
         rounds = max(runs.values(), default=0)
-        found: dict[Key, dict[int, float]] = {key: {} for key in actions}
+        samples: dict[Key, dict[int, float]] = {key: {} for key in actions}
         for number in range(rounds):
             tidy()
             for key in actions if number % 2 == 0 else reversed(list(actions)):
                 if number % (rounds // runs[key]) == 0:
-                    found[key][number] = stopwatch.time(actions[key], gauged[key][0])
-    return {key: Samples(found[key], gauged[key][0]) for key in actions}
+                    samples[key][number] = stopwatch.time(actions[key], gauged[key][0])
+    return {key: Samples(samples[key], gauged[key][0]) for key in actions}
 
 
 class Stopwatch:
@@ -109,7 +109,7 @@ class Stopwatch:
 
 
 def runs_for(estimates: Sequence[float], seconds: float) -> list[int]:
-    """How often to run each action, from what a run of it takes.
+    """The number of times to run each action, from what a run of it takes.
 
     First each gets LEAST_RUNS, or as many as LARGEST_SHARE allows, and one in any case; then whichever costs least to
     run twice as often is, as long as the time lasts: many runs where they are cheap.
@@ -136,7 +136,7 @@ def spread_of(values: Sequence[float]) -> Spread:
 
 
 def ratio_of(numerator: Samples, denominator: Samples) -> Ratio:
-    """How many times as long the numerator takes."""
+    """The ratio of the numerator's seconds to the denominator's."""
     shared = [number for number in numerator.seconds if number in denominator.seconds]
     each = spread_of([numerator.seconds[number] / denominator.seconds[number] for number in shared])
     return Ratio(*each, rounds=len(shared))

@@ -13,7 +13,7 @@ from gatedrnn.errors import UntrustedCode
 
 
 class Trust(NamedTuple):
-    """What may be run."""
+    """The Python files that may be run."""
 
     files: frozenset[Path] = frozenset()
     """Absolute, links resolved."""
@@ -46,7 +46,7 @@ def named_on(tokens: Iterable[str]) -> list[Path]:
 
 @contextmanager
 def trusting(files: Iterable[Path] = (), *, trust_code: bool = False) -> Iterator[None]:
-    """Inside, these Python files may be run where something names them as cells.
+    """Allow these Python files to be run, within this context, where something names them as cells.
 
     Args:
         files: those that the user has named.
@@ -69,12 +69,12 @@ def trusting(files: Iterable[Path] = (), *, trust_code: bool = False) -> Iterato
 
 
 def trust() -> Trust:
-    """What may be run here; for a worker, which is told."""
+    """The Python files that may be run here; a worker is sent them."""
     return _trust
 
 
-def demand_trusted(word: str) -> None:
-    """See that the file of a word may be run.
+def check_trusted(word: str) -> None:
+    """Check that the file of a word may be run.
 
     Raises:
         UntrustedCode: nobody who may has named it.

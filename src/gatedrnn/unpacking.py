@@ -7,13 +7,13 @@ from pathlib import Path
 from gatedrnn.errors import DataError
 
 MOST_TIMES = 200
-"""How much larger than itself a file may unpack; text packs 3 to 20 times, gzip at most 1,032 times."""
+"""The factor by which a file may grow when unpacked; text packs 3 to 20 times, gzip at most 1,032 times."""
 ALWAYS_ALLOWED = 1 << 26
 """Bytes that any file may unpack to: a short text that repeats itself is no attack."""
 
 
 def most_bytes(path: Path) -> int:
-    """That a packed file may unpack to."""
+    """The most bytes that a packed file may unpack to."""
     return max(ALWAYS_ALLOWED, MOST_TIMES * path.stat().st_size)
 
 
@@ -36,18 +36,18 @@ class BoundedGzip(gzip.GzipFile):
     def read1(self, size: int = -1) -> bytes:
         return self._counted(super().read1(size))
 
-    def _counted(self, found: bytes) -> bytes:
-        self._read += len(found)
+    def _counted(self, block: bytes) -> bytes:
+        self._read += len(block)
         if self._read > self._most:
             raise DataError(
                 f"{self._place}: unpacks to more than {self._most:,} bytes ({MOST_TIMES} times its size, or "
                 f"{ALWAYS_ALLOWED:,}); this looks like a gzip bomb. If it is not, unpack it and give the unpacked file"
             )
-        return found
+        return block
 
 
-def demand_bounded(path: Path) -> None:
-    """See that a zip file, such as NumPy's, unpacks to no more than a gzip file may.
+def check_bounded(path: Path) -> None:
+    """Check that a zip file, such as NumPy's, unpacks to no more than a gzip file may.
 
     Raises:
         DataError: it would unpack to more.

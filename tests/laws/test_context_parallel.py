@@ -20,8 +20,8 @@ from torch.multiprocessing import spawn
 from torch.nn.utils.rnn import pack_padded_sequence
 
 from gatedrnn import LSTM, QRNN, MinGRU, MinLSTM
+from gatedrnn.kinds import ranks as time_ranks
 from gatedrnn.layers.context_parallel import context_parallel
-from gatedrnn.ops import over_ranks
 
 BATCH, STEPS, FEATURES, HIDDEN = 3, 14, 3, 4
 PIECES = {2: (9, 5), 4: (6, 1, 4, 3)}  # lengths, by how many ranks there are
@@ -124,7 +124,7 @@ class Ranks:
             each.copy_(self.sent[exchange][number])
 
     def run(self, function):
-        """What `function(rank)` returns in each rank, with how many numbers it sent in each exchange."""
+        """The results of `function(rank)` in each rank, with how many numbers it sent in each exchange."""
 
         def thread(rank):
             self.own.rank, self.own.counts = rank, []
@@ -154,7 +154,7 @@ def in_ranks(alone, monkeypatch):
 
     def run(size, function, *given):
         ranks = Ranks(size)
-        monkeypatch.setattr(over_ranks, "dist", ranks)
+        monkeypatch.setattr(time_ranks, "dist", ranks)
         return ranks.run(partial(function, *given))
 
     return run

@@ -1,4 +1,4 @@
-"""What code written for `torch.nn.LSTM` and `torch.nn.GRU` reaches for is there, and is what torch has."""
+"""All that code written for `torch.nn.LSTM` and `torch.nn.GRU` reaches for is there, and is what torch has."""
 
 import copy
 from functools import partial
@@ -190,7 +190,7 @@ def test_a_state_of_any_layout_is_the_state(name):
 
 
 def patterns(layer, with_state):
-    """Which of input, states and weights ask for a gradient: each alone, all but each, all."""
+    """Sets of input, states and weights that ask for a gradient: each alone, all but each, all."""
     names = ["input", *(["hx"] if with_state else []), *layer._flat_weights_names]
     yield set(names)
     for name in names:
@@ -294,7 +294,7 @@ PROJECTIONS = {"lstm": (-1, HIDDEN, HIDDEN + 1), "gru": (1, HIDDEN), "gru-reset-
 
 @pytest.mark.parametrize("wrong", CALLS)
 def test_a_call_that_torch_refuses_is_refused_in_torchs_words(wrong):
-    """Without gradients too, where a kernel is asked first."""
+    """It holds without gradients too, where a kernel is asked first."""
     shape, state = CALLS[wrong]
     x = torch.zeros(shape, dtype=torch.float64 if wrong == "dtype" else torch.float32)
     for name in (*TORCH, "mingru"):

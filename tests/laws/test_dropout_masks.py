@@ -1,7 +1,5 @@
 """Regularisers: drawn once a sequence, the same in every execution mode, and as their papers have them."""
 
-import sys
-
 import pytest
 import torch
 from covering import Axis, over
@@ -34,17 +32,18 @@ from layer_laws import (
 from paths import axis
 from tolerances import assert_equal_within
 
+from gatedrnn.kinds.loop import path as loop_path
+from gatedrnn.kinds.scan import path as scan_path
+from gatedrnn.kinds.torch import path as torch_path
 from gatedrnn.layers import DropoutMasks
 from gatedrnn.layers.dropout import DirectionMasks
-from gatedrnn.layers.runners import loop
-from gatedrnn.layers.runners import torch as torch_runner
 from gatedrnn.verify import modes
 from gatedrnn.verify.definition import Sequences, run_by_definition
 
 RATES = {"zoneout": 0.3, "input_dropout": 0.4, "state_dropout": 0.3, "weight_dropout": 0.2}
 REGULARISERS = RATES | {"layer_norm": True}
 WHAT = Axis(fast=("zoneout", "state_dropout", "all"), every=(*REGULARISERS, "all"))
-"""Those that decide how a layer runs; the others, of every cell, are part of test_equivalence.py."""
+"""The cells whose declarations decide how a layer runs; the others, of every cell, are part of test_equivalence.py."""
 MASK = torch.tensor([[1, 1, 1, 1, 1], [0, 0, 1, 0, 1], [1, 0, 1, 1, 0]]).bool()
 RESETS = torch.tensor([[0, 0, 1, 1, 0], [0, 0, 0, 1, 0], [1, 0, 0, 0, 1]]).bool()
 PADDED = torch.tensor([[1, 1, 0, 0, 0], [1, 1, 1, 1, 1], [1, 1, 1, 0, 0]]).bool()
@@ -74,7 +73,7 @@ WHEN = ("in training", "given in evaluation", "given to a layer without rates", 
 
 @over(where=takes, name=CELL, what=WHAT, way=MODES, when=WHEN)
 def test_a_layer_is_as_defined_under_its_masks_and_in_evaluation_as_expected(name, what, way, when):
-    """In evaluation dropouts do nothing, and zoneout is its expectation; masks that are given hold in any mode."""
+    """Dropouts do nothing in evaluation, and zoneout is its expectation; masks that are given hold in any mode."""
     mode, mask, resets = way
     chosen = {"num_layers": 2, "bidirectional": mode is not modes.steps}
     layer = regularised(name, what, **chosen).train(when != "evaluation")
@@ -115,7 +114,7 @@ def test_a_dropped_state_is_dropped_where_gates_read_it_and_in_a_scan_the_drive_
 
 @pytest.mark.parametrize("what", [*REGULARISERS, "all"])
 def test_the_same_seed_drops_the_same_and_another_seed_another(what):
-    """As many numbers of a packed sequence as of its rectangle."""
+    """Return as many numbers of a packed sequence as of its rectangle."""
     layer, x = regularised("lstm", what, batch_first=False), series(STEPS, BATCH, FEATURES)
     rows = torch.nn.utils.rnn.pack_padded_sequence(x, torch.tensor([STEPS, 4, 2]))
     torch.manual_seed(1)
@@ -134,9 +133,8 @@ def test_the_same_seed_drops_the_same_and_another_seed_another(what):
 
 @every_scan_cell
 def test_a_regularised_scan_layer_is_still_one_scan_a_layer(name, monkeypatch):
-    calls, gated_scan = [], sys.modules["gatedrnn.ops.gated_scan"]
-    scan = gated_scan.linear_scan
-    monkeypatch.setattr(gated_scan, "linear_scan", lambda a, *b, **c: calls.append(a.shape) or scan(a, *b, **c))
+    calls, scan = [], scan_path.linear_scan
+    monkeypatch.setattr(scan_path, "linear_scan", lambda a, *b, **c: calls.append(a.shape) or scan(a, *b, **c))
     layer = regularised(name, num_layers=2)
     layer(series(), dropout_masks=layer.draw_dropout_masks(BATCH, STEPS))
     assert calls == [(BATCH, STEPS, HIDDEN)] * 2
@@ -228,14 +226,14 @@ def test_torchs_kernel_runs_what_it_can_and_runs_on_says_what_it_cannot(name, wh
         own = getattr(module, function)
         monkeypatch.setattr(module, function, lambda *a, **k: called.append(function) or own(*a, **k))
 
-    for of in ((torch_runner, "call_kernel"), (loop, "loop_in_torch"), (loop, "loop_in_kernel")):
+    for of in ((torch_path, "call_kernel"), (loop_path, "in_torch_steps"), (loop_path, "loop_in_kernel")):
         watch(*of)
     layer = regularised(name, what, num_layers=2).train(training)
     torchs = what in ("input_dropout", "weight_dropout") or (what == "state_dropout" and not training)
     path = layer.runs_on()
     layer(series())
     if what == "zoneout":
-        assert path.name.startswith("the step loop") and what in path.reason and called == ["loop_in_torch"] * 2
+        assert path.name.startswith("the step loop") and what in path.reason and called == ["in_torch_steps"] * 2
     elif torchs and name == "lstm":
         assert path.name.startswith("torch's fused kernel") and called == ["call_kernel"] * (2 if training else 1)
     else:

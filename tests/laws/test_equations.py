@@ -11,9 +11,10 @@ from small_cells import BATCH, CELLS, FEATURES, HIDDEN, MINIMAL, PRE_ACTIVATIONS
 from tolerances import assert_equal_within
 
 from gatedrnn import registry
-from gatedrnn.cells.activations import ACTIVATIONS, g, log_g
+from gatedrnn.cells.functions import ACTIVATIONS, g, log_g, numpy_g, sigmoid
 from gatedrnn.equations import Recurrent
-from gatedrnn.verify import oracle
+from gatedrnn.kinds import kind_of
+from gatedrnn.verify.oracle import run_in_numpy
 
 NUMBERS = PRE_ACTIVATIONS.numpy()
 OPEN, SHUT = 40.0, -40.0
@@ -25,7 +26,7 @@ SHARES = {
     "lstm-normalized": OF_TWO, "minlstm": OF_TWO, "minlstm-identity": OF_TWO, "signed-mingru": {"decay": (1.0, -1.0)},
     "hgrn": {"forget": (1.0, 0.5)}, "rg-lru": {"recurrence": (2.0**-8, 1.0)},
 }  # fmt: skip
-"""Of cells in which an open gate, or a shut one, does something else than keep all and replace all."""
+"""The cells in which an open gate, or a shut one, does something else than keep all and replace all."""
 # The cells whose new state is a mixture of old state and candidate, and the pre-activation of a candidate of 1.
 CANDIDATE_OF_ONE = {
     "lstm-normalized": 1000.0, "minlstm": 0.5, "minlstm-identity": 1.0, "gru": 1000.0, "gru-reset-before": 1000.0,
@@ -88,7 +89,7 @@ def log_of_g(x):
 
 
 def test_g_is_the_papers_and_the_default_and_log_g_is_its_logarithm_also_where_g_underflows():
-    assert_equal_within(g(PRE_ACTIVATIONS), oracle.g(NUMBERS), torch.float64, "g")
+    assert_equal_within(g(PRE_ACTIVATIONS), numpy_g(NUMBERS), torch.float64, "g")
     assert g(torch.zeros(1)) == 0.5 and (g(PRE_ACTIVATIONS[1:]) > 0).all() and g(PRE_ACTIVATIONS)[0] == 0
     assert {CELLS[name].activation for name in MINIMAL} == {"g"}
     assert_equal_within(log_g(PRE_ACTIVATIONS), log_of_g(NUMBERS), torch.float64, "log g")
@@ -96,7 +97,7 @@ def test_g_is_the_papers_and_the_default_and_log_g_is_its_logarithm_also_where_g
 
 
 def test_gradients_of_g_and_log_g_are_finite_everywhere_and_an_unknown_activation_is_refused_with_the_known_ones():
-    s, above = oracle.sigmoid(NUMBERS), NUMBERS >= 0
+    s, above = sigmoid(NUMBERS), NUMBERS >= 0
     slopes = {g: np.where(above, 1.0, s * (1 - s)), log_g: np.where(above, 1 / (NUMBERS.clip(0) + 0.5), 1 - s)}
     for function, expected in slopes.items():
         x = PRE_ACTIVATIONS.clone().requires_grad_()
@@ -118,7 +119,7 @@ def test_both_gates_shut_take_the_limit(name, candidate, dtype):
     input_ = torch.tensor([-1000.0, -1001.0, -1000.0], dtype=dtype, requires_grad=True)
     given = {"forget": forget, "input": input_, "candidate": torch.ones(3, dtype=dtype)}
     decay, drive = cell.coefficients(*(given[p] for p in cell.projections))
-    expected = oracle.sigmoid(np.array([0.0, 1.0, -1.0]))
+    expected = sigmoid(np.array([0.0, 1.0, -1.0]))
     assert_equal_within(decay, expected, dtype, "decay")
     assert_equal_within(drive, (1 - expected) * candidate, dtype, "drive")
     decay.sum().backward()
@@ -148,6 +149,10 @@ def test_log_coefficients_are_the_logarithms_of_the_coefficients_and_finite_ever
     assert grid.grad.isfinite().all()
 
 
+def test_every_cell_is_written_a_second_time_in_numpy():
+    assert [name for name, cell in registry.CELLS.items() if cell.equations.numpy is None] == []
+
+
 # Not torch's own two cells in bfloat16, which round the state and every number on the way to it.
 STEP = [(v, dtype) for v in VARIANTS for dtype in (torch.float64, torch.bfloat16)[: 2 - (v in ("lstm", "gru"))]]
 
@@ -167,11 +172,11 @@ def test_one_step_is_the_papers_and_in_bfloat16_keeps_a_float32_state_near_it(va
     output, last = layer.step(x, packed_up(states), wide_state=True)
     weights = {k.removesuffix("_l0"): v.double().numpy() for k, v in layer.state_dict().items()}
     before = tuple(s[0].double().numpy() for s in states)
-    expected, after = oracle.ORACLES[name](x.unsqueeze(1).double().numpy(), weights, before, **options)
+    expected, after = run_in_numpy(layer.cell, layer._wrapper, x.unsqueeze(1).double().numpy(), weights, before)
     assert output.dtype == dtype and {s.dtype for s in as_tuple(last)} == {of_state}
     found = tuple(s[0] for s in as_tuple(last))
     assert_same_run((output.unsqueeze(1), found), (expected, after), dtype)
-    if dtype == torch.bfloat16 and not layer.cell.reads_state:
+    if dtype == torch.bfloat16 and not kind_of(layer.cell).iterates:
         assert_equal_within(found[0], after[0], torch.float32, "a scan's state")
 
 

@@ -7,9 +7,10 @@ gaps, regularised; each with all gradients, on each backend. What it states is t
 import pytest
 import torch
 
+from gatedrnn.kinds import kind_of
 from gatedrnn.registry import CELLS
 from gatedrnn.verify.contract import DTYPES, check_choice, choices_of
-from gatedrnn.verify.modes import settings_for
+from gatedrnn.verify.modes import cases_for
 
 CHOICES = {str(choice): choice for name in CELLS for choice in choices_of(name)}
 COSTLY = ("block-orthogonal:block_size=4",)  # as with blocks of 3, which are fast, and one reflection more
@@ -38,13 +39,14 @@ def test_every_execution_mode_of_every_cell_gives_it_in_fewer_digits(word, dtype
 def assert_all_hold(choice, dtype):
     rows = list(check_choice(choice, (dtype,)))
     assert [row for row in rows if not row.holds] == []
-    equations = CELLS[choice.name].equations
-    for backend in CELLS[choice.name].layer(3, 12, dtype=DTYPES[dtype], **choice.options).backends:
+    cell, layer_class = choice.equations(), CELLS[choice.name].layer
+    for backend in layer_class(3, 12, dtype=DTYPES[dtype], **choice.options).backends:
         # No kernel of a loop has zoneout inside, and torch's no normalisation: such a layer has no such backend.
         beyond = {"torch": ("regularised", "normalised")}.get(backend, ())
-        if backend == "native" and equations.reads_state:
+        if backend == "native" and kind_of(cell).iterates:
             beyond = ("regularised",)
-        modes = {mode for s in settings_for(equations, dtype) for mode in s.modes if not mode.startswith(beyond)}
+        settings = cases_for(cell, layer_class.wrapper(cell), dtype)
+        modes = {mode for s in settings for mode in s.modes if not mode.startswith(beyond)}
         assert modes <= {row.mode for row in rows if row.backend == backend and not row.informative}
     if dtype == "float64":
         assert {"numpy oracle", "numpy oracle, by differences"} <= {row.mode for row in rows}

@@ -13,15 +13,16 @@ from torch import nn
 
 from gatedrnn import GRUD, GRUDCell, MinGRU
 from gatedrnn.equations import GappedEquations, GappedScanEquations
-from gatedrnn.ops.masking import gaps_between_real_steps
+from gatedrnn.kinds.definition import gaps_between_real_steps
+from gatedrnn.layers.wrappers import PLAIN
 from gatedrnn.registry import CELLS
-from gatedrnn.verify.oracle import gru_d
+from gatedrnn.verify.oracle import run_in_numpy
 
 TAKE = [name for name, cell in CELLS.items() if issubclass(cell.equations, GappedScanEquations)]
 REFUSE = [name for name, cell in CELLS.items() if not issubclass(cell.equations, GappedEquations)]
 GAPS = torch.tensor([[0.5, 0.0, 3.0, 1.0, 40.0], [1.0, 2.5, 0.1, 0.0, 1.0]], dtype=torch.float64)
 DRIVES = {"lstm-input-gated": lambda raised, a: 1, "rg-lru": lambda raised, a: np.sqrt((1 - raised**2) / (1 - a**2))}
-"""By what the drive of a step of 1 is multiplied over a gap."""
+"""The factor of a drive over a gap, beside that of a step of 1."""
 CONVEX = lambda raised, a: (1 - raised) / (1 - a)  # noqa: E731
 TIMES = 3  # of features of GRU-D
 
@@ -45,7 +46,7 @@ def test_a_decay_is_raised_to_the_gap(name):
     expected = np.stack(states, axis=1)
     if name == "qrnn":
         expected = expected / (1 + np.exp(-gates[2].numpy()))
-    elif hasattr(layer.cell, "output"):
+    elif layer.cell.output is not None:
         expected = np.tanh(expected)
     assert_same_run(layer(x, gaps=GAPS), (expected, states[-1][None]))
 
@@ -117,11 +118,20 @@ def of_features(bias=True):
     return layer, weights, x, torch.randn(1, 2, 4, dtype=torch.float64), gaps
 
 
+def in_numpy(layer, weights, x, h, gaps=None):
+    """Outputs and last state of GRU-D, a step after another, each over its gaps."""
+    outputs, state = [], (h[0].numpy(),)
+    for t in range(x.shape[1]):
+        given = weights if gaps is None else {**weights, "gaps": gaps[:, t].numpy()}
+        output, state = run_in_numpy(layer.cell, PLAIN, x[:, t : t + 1].numpy(), given, state)
+        outputs.append(output)
+    return np.concatenate(outputs, axis=1), state[0][None]
+
+
 @pytest.mark.parametrize("bias", [True, False])
 def test_values_of_gru_d_are_those_of_the_paper_with_a_time_for_each_feature(bias):
     layer, weights, x, h, gaps = of_features(bias)
-    expected, (state,) = gru_d(x.numpy(), weights, (h[0].numpy(),), gap_features=TIMES, gaps=gaps.numpy())
-    assert_same_run(layer(x, h, gaps=gaps), (expected, state[None]))
+    assert_same_run(layer(x, h, gaps=gaps), in_numpy(layer, weights, x, h, gaps))
 
 
 def test_a_gap_of_0_leaves_the_state_of_gru_d_and_without_gaps_each_is_1_as_in_a_single_step():
@@ -133,6 +143,6 @@ def test_a_gap_of_0_leaves_the_state_of_gru_d_and_without_gaps_each_is_1_as_in_a
         layer.bias_gap_l0.fill_(-1.0)
     nothing = torch.zeros(2, 5, dtype=torch.float64)
     plain = {**weights, "weight_gap": np.zeros((4, TIMES)), "bias_gap": np.zeros(4)}
-    expected, _ = gru_d(x.numpy(), plain, (h[0].numpy(),), gap_features=TIMES)
+    expected, _ = in_numpy(layer, plain, x, h)
     assert_equal_within(layer(x, h, gaps=nothing)[0], expected, torch.float64, "gap of 0")
     assert_equal_within(layer(x, h)[0], layer(x, h, gaps=nothing + 1)[0], torch.float64, "no gaps")

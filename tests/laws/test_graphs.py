@@ -25,7 +25,7 @@ pytestmark = pytest.mark.filterwarnings(*(f"ignore:{words}" for words in OF_TORC
 
 
 def assert_exactly(found, expected, atol=0.0):
-    """What two modules return, an output and states or one of them alone."""
+    """The results of two modules, an output and states or one of them alone."""
     for one, other in zip(as_tuple(found), as_tuple(expected), strict=True):
         for got, want in zip(as_tuple(one), as_tuple(other), strict=True):
             torch.testing.assert_close(got, want, rtol=0, atol=atol)
@@ -78,7 +78,7 @@ def test_a_traced_graph_runs_any_batch(name, how):
 
 
 class InTorchsWords(nn.Module):
-    """The same for code that knows `nn.LSTM` alone."""
+    """The law for code that knows `nn.LSTM` alone."""
 
     def __init__(self, layer):
         super().__init__()

@@ -1,4 +1,4 @@
-"""What the base class refuses by name, shown by one cell (test_shared_code.py); torch's words: test_drop_in.py."""
+"""Errors of the base class by name, shown by one cell (test_shared_code.py); torch's words: test_drop_in.py."""
 
 from contextlib import nullcontext
 from functools import partial
@@ -29,7 +29,8 @@ from torch import nn
 
 from gatedrnn import GRU, MGU, LSTMCell, MinGRU, MinLSTM, RecurrentLayer, register
 from gatedrnn.equations import Diagonal, ScanEquations
-from gatedrnn.layers.dropout import REGULARISERS, DropoutMasks
+from gatedrnn.kinds.kind import REGULARISERS
+from gatedrnn.layers import DropoutMasks, Wrapper
 
 
 def test_a_bool_or_a_float_is_no_size():
@@ -102,7 +103,7 @@ DTYPES = [
 @pytest.mark.parametrize("name", ["lstm", "mingru"])
 @pytest.mark.parametrize("dtype, state", DTYPES, ids=str)
 def test_a_state_of_which_a_tensor_has_another_dtype_is_refused(name, dtype, state):
-    """As torch refuses it where all of them have; of a pair it lets one through."""
+    """Torch refuses it too, where all of them have; of a pair it lets one through."""
     theirs = TORCH.get(name, nn.GRU)(FEATURES, HIDDEN, dtype=dtype)
     ours = layer_of(name, batch_first=False, dtype=dtype)
     x, good = series(STEPS, BATCH, FEATURES, dtype=dtype), torch.zeros(1, BATCH, HIDDEN, dtype=dtype)
@@ -173,7 +174,6 @@ def test_a_cell_of_ones_own_that_lacks_something_is_told_what():
         ({"name": None}, TypeError, "Own must say its name"),
         ({"__init__": with_parameter}, TypeError, r"Own\.scale: a parameter made in __init__ is none of the layer's"),
         *(({"states": wrong}, TypeError, states) for wrong in (2, ("c",), ("h", "h"), ["h"], ("h", "2 c"))),
-        ({"heads": 2}, ValueError, "block_size 1 must be a multiple of heads 2"),
         ({"decay_gates": {"door": 1}}, ValueError, "decay_gates names 'door', which is none of its projections"),
         ({"decay_gates": {"gate": 2}}, ValueError, "the signs of decay_gates are 1"),
         ({"diagonals": ("bound",)}, TypeError, "diagonals must be a dictionary from names to what they read"),
@@ -185,6 +185,8 @@ def test_a_cell_of_ones_own_that_lacks_something_is_told_what():
         layer = type("Layer", (RecurrentLayer,), {"cell_class": type("Own", (ScanEquations,), good | members)})
         with pytest.raises(error, match=said) if error else nullcontext():
             assert layer(3, 4).cell.name == "own"
+    in_blocks = type("Layer", (layer,), {"wrapper": staticmethod(lambda cell: Wrapper(blocks=2))})
+    refused(ValueError, "hidden_size of own must be a multiple of 2, got 5", in_blocks, 3, 5)
     for members in ({}, {"cell_class": type("Own", (ScanEquations,), {"projections": ("gate",)})}):
         with pytest.raises(TypeError, match="must name its equations, cell_class, and these their name"):
             register(type("Layer", (RecurrentLayer,), members))

@@ -29,7 +29,7 @@ from gatedrnn import MinGRU, MinLSTM, from_min_gru_pytorch
 
 
 def expected_shapes(name, layers, suffixes, bias, proj_size, layer_norm):
-    """In the order of torch's documentation, and what papers add after it."""
+    """Parameters in the order of torch's documentation, and what papers add after it."""
     cell, width, found = EQUATIONS[name], proj_size or HIDDEN, {}
     rows, channels = len(cell.projections) * HIDDEN, HIDDEN // 2 if name == "lru" else HIDDEN  # complex ones
     for layer, suffix in product(range(layers), suffixes):

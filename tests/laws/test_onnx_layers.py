@@ -107,7 +107,7 @@ def check_any_length(name, path, with_state, **options):
 
 @pytest.fixture(scope="module")
 def exporter(tmp_path_factory):
-    """What the first export of a process loads."""
+    """Load what the first export of a process needs."""
     path = tmp_path_factory.mktemp("onnx") / "linear.onnx"
     quietly(lambda: torch.onnx.export(nn.Linear(2, 2), (torch.ones(1, 2),), path, dynamo=False))
 

@@ -46,7 +46,7 @@ def pack(x, lengths, batch_first=True):
 
 
 def unpacked(layer, lengths, x, hx, **flags):
-    """From the rectangle to the rectangle by way of a packed sequence, whose output must be packed alike."""
+    """Go from the rectangle to the rectangle by way of a packed sequence, whose output must be packed alike."""
     rows = pack(x, lengths, layer.batch_first)
     output, last = layer(rows, hx, **flags)
     assert isinstance(output, PackedSequence)

@@ -33,7 +33,7 @@ from gatedrnn import registry
 CELLS = {name: cell.single_step for name, cell in registry.CELLS.items()}
 TORCH = {"lstm": nn.LSTMCell, "gru": nn.GRUCell}
 OPTIONS = {variant: options for variant, (_, options) in VARIANTS.items()} | {"qrnn": {"window": 1}}
-"""Of each cell; what a window of 2 adds is in test_window.py."""
+"""The law of each cell; what a window of 2 adds is in test_window.py."""
 VARIANT = axis(EQUATIONS | {"qrnn": registry.CELLS["qrnn"].equations(window=1)}, OPTIONS)
 
 
@@ -59,7 +59,7 @@ def states_for(cell, *leading, dtype=torch.float64):
 
 
 def one_step(cell, x, hx=None):
-    """As `run` wants it: h in the place of the output."""
+    """The arguments as `run` wants them: h in the place of the output."""
     state = cell(x, hx)
     return as_tuple(state)[0], state
 
@@ -101,7 +101,7 @@ SHAPES = {
 
 @pytest.mark.parametrize("name", [*TORCH, "mingru"])
 def test_what_torch_refuses_is_refused_in_torchs_words_and_another_dtype_with_its_class_of_error(name):
-    """Of another dtype torch says what two matrices of its product are."""
+    """Torch says of another dtype what two matrices of its product are."""
     theirs, ours = TORCH.get(name, nn.GRUCell)(FEATURES, HIDDEN), CELLS[name](FEATURES, HIDDEN)
     for what, (x, state) in SHAPES.items():
         hx = packed_up((torch.zeros(state),) * len(ours.cell.states))

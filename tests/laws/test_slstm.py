@@ -7,8 +7,8 @@ from layer_laws import assert_equal_within, layer_of, series
 from refusals import refused
 
 from gatedrnn import SLSTM
-from gatedrnn.equations import Recurrent
 from gatedrnn.inspect.trace import trace
+from gatedrnn.layers import Wrapper
 
 BATCH, STEPS, FEATURES, HIDDEN = 3, 7, 5, 4
 
@@ -65,9 +65,8 @@ def test_heads_are_blocks_on_the_diagonal_and_none_or_a_width_that_they_do_not_d
     dense.load_state_dict(layer.state_dict() | {"weight_hh_l0": whole})
     x = series(BATCH, STEPS, FEATURES)
     assert_equal_within(layer(x)[0], dense(x)[0], torch.float64, "output")
-    (found,) = Recurrent(("one",), {"weight_hh": layer.weight_hh_l0[:8]})(x[:, 0, :1].expand(-1, 8))
-    (wanted,) = Recurrent(("one",), {"weight_hh": dense.weight_hh_l0[:8]})(x[:, 0, :1].expand(-1, 8))
-    assert_equal_within(found, wanted, torch.float64, "one gate's product")
+    assert torch.equal(Wrapper(blocks=heads).whole(layer.weight_hh_l0, 4), whole)
+    assert torch.equal(Wrapper(blocks=heads).whole(layer.weight_hh_l0[:8], 1), whole[:8]), "one gate alone"
     for wrong in (0, -1):
         refused(ValueError, "heads must be 1 or more", SLSTM, 3, 4, heads=wrong)
     refused(ValueError, "hidden_size of slstm:heads=4 must be a multiple of 4", SLSTM, 3, 6, heads=4)

@@ -13,8 +13,10 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import gatedrnn
 from gatedrnn import registry
-from gatedrnn.kernels import cpu
-from gatedrnn.ops.cells import loop_program
+from gatedrnn.kinds.block import cpu as block_kernels
+from gatedrnn.kinds.loop import step as loop_step
+from gatedrnn.kinds.loop.path import loop_program
+from gatedrnn.kinds.scan import step as scan_step
 
 OPTIONS = {"plain": {}, "no bias": {"bias": False}, "norm": {"layer_norm": True}, "projection": {"proj_size": 3}}
 BLOCKS = {f"blocks of {size}": ("block-orthogonal", {"block_size": size}) for size in (2, 3, 4)} | {"lru": ("lru", {})}
@@ -22,22 +24,22 @@ BLOCKS = {f"blocks of {size}": ("block-orthogonal", {"block_size": size}) for si
 
 @pytest.fixture
 def calls(monkeypatch):
-    """Of every layer's step that a kernel has run: whether by itself, or with all others and their products."""
-    seen, step, stack = [], cpu.gated_step, cpu.stack_step
+    """Tell of every layer's step that a kernel has run whether by itself, or with all others and their products."""
+    seen, step, stack = [], scan_step.gated_step, scan_step.stack_step
 
     def all_at_once(program, x, weights, *rest):
         seen.extend([f"{program.word} and products"] * len(weights))
         return stack(program, x, weights, *rest)
 
-    monkeypatch.setattr(cpu, "gated_step", lambda program, *rest: (seen.append("gates"), step(program, *rest))[1])
-    monkeypatch.setattr(cpu, "stack_step", all_at_once)
+    monkeypatch.setattr(scan_step, "gated_step", lambda program, *rest: (seen.append("gates"), step(program, *rest))[1])
+    monkeypatch.setattr(scan_step, "stack_step", all_at_once)
     return seen
 
 
-def watched(monkeypatch, name):
+def watched(monkeypatch, module, name):
     """The programs of the stacks, or of the layers, that one call of a kernel has run for a step."""
-    seen, step = [], getattr(cpu, name)
-    monkeypatch.setattr(cpu, name, lambda program, *rest: (seen.append(program), step(program, *rest))[1])
+    seen, step = [], getattr(module, name)
+    monkeypatch.setattr(module, name, lambda program, *rest: (seen.append(program), step(program, *rest))[1])
     return seen
 
 
@@ -81,8 +83,8 @@ SIZES = {"a part": (1, 37, 1), "rows": (3, 33, 1), "threads": (1, 300, 2)}
 
 @over(name=axis(EQUATIONS, KERNEL_LOOP_CELLS), dtype=(torch.float64, torch.float32), bias=(True, False), size=SIZES)
 def test_a_stream_of_a_loop_cell_is_one_call_a_step(name, dtype, bias, size, monkeypatch):
-    """By `step`, and by calls of the whole layer with one step each; several blocks of channels, and parts of one."""
-    (rows, hidden, threads), loop_steps = size, watched(monkeypatch, "loop_step")
+    """Stream by `step`, and by calls of the layer with one step each; several blocks of channels, and parts of one."""
+    (rows, hidden, threads), loop_steps = size, watched(monkeypatch, loop_step, "loop_step")
     layer = CELLS[name](5, hidden, num_layers=2, batch_first=True, dtype=dtype, bias=bias)
     x, before = torch.randn(rows, 4, 5, dtype=dtype), torch.get_num_threads()
     whole = layer(x)
@@ -97,8 +99,8 @@ def test_a_stream_of_a_loop_cell_is_one_call_a_step(name, dtype, bias, size, mon
 
 @over(cell=BLOCKS, dtype=(torch.float64, torch.float32), bias=(True, False))
 def test_a_stream_of_a_cell_of_blocks_is_a_kernels(cell, dtype, bias, monkeypatch):
-    """By `step`, by calls of one step each, and by its single-step module."""
-    (name, options), block_steps = cell, watched(monkeypatch, "block_step")
+    """Stream by `step`, by calls of one step each, and by its single-step module."""
+    (name, options), block_steps = cell, watched(monkeypatch, block_kernels, "block_step")
     layer = CELLS[name](5, 24, num_layers=2, batch_first=True, dtype=dtype, bias=bias, **options)
     x = 3 * torch.randn(3, 6, 5, dtype=dtype)
     whole = layer(x)
@@ -131,7 +133,7 @@ def test_a_step_reads_the_weights_as_they_are_now(name):
 @pytest.mark.parametrize("name", ["gru", "lstm", "mingru"])
 def test_what_is_not_plain_goes_the_way_of_all_steps(name, monkeypatch, calls):
     """A state or an input in other memory or dtype, what drops or stands between, and what a mode follows."""
-    layer, x, loop_steps = CELLS[name](5, 8), torch.randn(2, 5), watched(monkeypatch, "loop_step")
+    layer, x, loop_steps = CELLS[name](5, 8), torch.randn(2, 5), watched(monkeypatch, loop_step, "loop_step")
     with torch.no_grad():
         state = layer.step(x)[1]
         expected = layer.step(x, state)[0]
@@ -163,7 +165,7 @@ def test_what_the_kernel_does_not_know_runs_in_torch(case, calls):
 
 def test_large_products_of_several_threads_are_the_librarys(calls, monkeypatch):
     layer, x = gatedrnn.MinGRU(4, 6), torch.randn(2, 4)
-    monkeypatch.setattr("gatedrnn.layers.step_inputs.SMALL_PRODUCT", 2 * 12 * 6 - 1)
+    monkeypatch.setattr("gatedrnn.kinds.stream.SMALL_PRODUCT", 2 * 12 * 6 - 1)
     with torch.no_grad():
         for threads, kind in ((2, "gates"), (1, "mingru and products")):
             monkeypatch.setattr(torch, "get_num_threads", lambda threads=threads: threads)

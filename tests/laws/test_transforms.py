@@ -1,4 +1,4 @@
-"""What torch does to modules and functions changes no number: compile, export, differentiate, map, copy, move, cast."""
+"""No number changes where torch treats modules and functions: compile, export, differentiate, map, copy, move, cast."""
 
 import copy
 import pickle
@@ -75,14 +75,14 @@ def assert_compiles(layer, backend, **flags):
 
 @pytest.fixture(scope="module")
 def dynamo():
-    """What the first compilation of a process loads."""
+    """Load what the first compilation of a process needs."""
     assert_compiles(layer_of("gru"), "aot_eager")
 
 
 @pytest.mark.usefixtures("dynamo")
 @pytest.mark.parametrize("name, flags", [("gru", ()), ("mingru", ()), ("mgu", ("mask", "resets")), ("gru-d", ())])
 def test_a_compiled_layer_is_the_layer(name, flags):
-    """By torch's kernel, a scan, a generated kernel of a loop, and a loop of which there is none."""
+    """Cells run by torch's kernel, a scan, a generated kernel of a loop, and a loop of which there is none."""
     assert_compiles(layer_of(name), "aot_eager", **flags_of(flags, steps=SHORT))
 
 
@@ -145,7 +145,7 @@ def test_the_gradient_of_a_function_of_the_weights_is_autograds(name, flags, bid
 
 @over(name=CELL, flags=USES, dtype=(torch.float32, torch.float64))
 def test_the_forward_derivative_is_the_backward_one_read_the_other_way(name, flags, dtype):
-    """In float32 too, where oneDNN's LSTM has no tangent; by `torch.func`, and by tensors that bear their tangents."""
+    """It holds in float32 too, where oneDNN has no tangent; by `torch.func` and by tensors that bear their tangents."""
     layer, given = layer_of(name, dtype=dtype), flags_of(flags)
     x, states, grads = problem(layer)
     places, way = (detached(layer), x, states), partial(score, layer, grads, **given)
@@ -229,7 +229,7 @@ def test_a_copy_is_the_layer_and_owns_its_weights(name):
     layer = layer_of(name, num_layers=2, bidirectional=True, layer_norm=True, zoneout=zoneout).eval()
     given = problem(layer)
     expected = run(layer, *given)
-    made_anew = "_all_weights", "_flat_weights_names", "_runner"  # which an older pickle has not
+    made_anew = "_all_weights", "_flat_weights_names", "_kind", "_wrapper"  # which an older pickle has not
     old = layer.__class__.__new__(layer.__class__)
     old.__setstate__({k: v for k, v in layer.__dict__.items() if k not in made_anew})
     copies = copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))

@@ -1,4 +1,4 @@
-"""What a series is measured in changes nothing, nor what is added to all of it: of every task on numbers."""
+"""The unit of a series changes nothing, nor what is added to all of it: of every task on numbers."""
 
 from typing import cast
 
@@ -76,7 +76,7 @@ def settings_of(data):
 
 
 def prepared_and_predicted(folder, kind, change):
-    """What the first layer reads of the validation part, and what a model of fixed weights predicts of it, in the unit
+    """The inputs of the first layer in the validation part, and the predictions of fixed weights for it, in the unit
     and without the shift that were not there."""
     folder.mkdir()
     settings, (factor, shift) = settings_of(written(folder, kind, change)), change

@@ -9,7 +9,7 @@ from refusals import refused
 from tolerances import assert_equal_within
 
 from gatedrnn import QRNN, QRNNCell
-from gatedrnn.kernels import cpu
+from gatedrnn.kinds.scan import step as scan_step
 
 layer_of = partial(layer_laws.layer_of, "qrnn", window=2)
 
@@ -44,8 +44,8 @@ def test_the_state_is_as_wide_as_the_widest_input_and_is_not_zoned():
 
 
 def test_a_stream_is_a_kernels_and_keeps_its_own_copy_of_the_input(monkeypatch):
-    seen, step = [], cpu.stack_step
-    monkeypatch.setattr(cpu, "stack_step", lambda *given: (seen.append(given), step(*given))[1])
+    seen, step = [], scan_step.stack_step
+    monkeypatch.setattr(scan_step, "stack_step", lambda *given: (seen.append(given), step(*given))[1])
     layer, x = layer_of(), series()
     whole, _ = layer(x)
     with torch.no_grad():

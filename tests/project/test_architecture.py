@@ -1,50 +1,27 @@
-"""Imports go down only, no two modules import each other, and `import gatedrnn` loads nothing heavy."""
+"""Imports go down only, no two modules import each other, `import gatedrnn` loads nothing heavy; a cell is known in its
+own file, and its kind in the package of that kind.
+"""
 
 import ast
-import csv
 import re
 import subprocess
 import sys
-from graphlib import CycleError, TopologicalSorter
 
 import pytest
+import structure
+import torch
+from imports import import_cycle, import_graph, origin_of, package_of, parsed, reached, read_floors, upward_imports
+from layer_laws import EQUATIONS, layer_of, series
 from pages import ROOT
-from sources import import_graph, modules, package_graph, parsed, reached
+from paths import representatives
+from sources import modules, package_graph
 
+from gatedrnn import kinds
+from gatedrnn.kinds.kind import Direction, Kind, Pass
 from gatedrnn.registry import CELLS
 
-with (ROOT / "docs" / "floors.csv").open(encoding="utf-8") as table:
-    FLOORS = {row["module"]: int(row["floor"]) for row in csv.DictReader(table)}
-# The package itself names layers and what lies below them, so it stands just above those.
-PACKAGE_FLOOR = 9
+FLOORS = read_floors(ROOT)
 HEAVY = {"transformers", "accelerate", "datasets", "numba", "triton", "sklearn", "plotly"}
-
-
-def place(module):
-    """The folder (or single file) directly below the package, and its floor."""
-    inner = module.split(".")[1:2]
-    assert not set(inner) - set(FLOORS), f"{module} stands on no floor: add {inner[0]!r} to docs/floors.csv"
-    return (inner[0], FLOORS[inner[0]]) if inner else ("gatedrnn", PACKAGE_FLOOR)
-
-
-def upward_imports(imports):
-    """Imports of a floor that is not below, other than within one folder."""
-    wrong = []
-    for module, targets in imports.items():
-        for target in (name for name in targets if name.split(".")[0] == "gatedrnn"):
-            (folder, floor), (other, below) = place(module), place(target)
-            if folder != other and below >= floor:
-                wrong.append(f"{module} (floor {floor}) imports {target} (floor {below})")
-    return wrong
-
-
-def import_cycle(imports):
-    """A ring of modules that import each other, or nothing."""
-    try:
-        TopologicalSorter(imports).prepare()
-    except CycleError as error:
-        return error.args[1]
-    return []
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +30,7 @@ def graph():
 
 
 def test_imports_go_down_only_and_no_modules_import_each_other(graph):
-    assert upward_imports(graph) == [] and import_cycle(graph) == []
+    assert upward_imports(graph, FLOORS) == [] and import_cycle(graph) == []
 
 
 HOUSE = {
@@ -73,8 +50,8 @@ RING = {"gatedrnn.ops.reference": "def f():\n    from gatedrnn.ops.scan import s
 
 
 def test_an_upward_import_is_seen_wherever_it_stands_and_so_is_a_ring():
-    assert upward_imports(import_graph(HOUSE)) == [] == import_cycle(import_graph(HOUSE))
-    assert [one for one in UPWARD if len(upward_imports(import_graph(HOUSE | dict([one])))) != 1] == []
+    assert upward_imports(import_graph(HOUSE), FLOORS) == [] == import_cycle(import_graph(HOUSE))
+    assert [one for one in UPWARD if len(upward_imports(import_graph(HOUSE | dict([one])), FLOORS)) != 1] == []
     assert import_cycle(import_graph(HOUSE | RING))
 
 
@@ -114,6 +91,68 @@ def test_no_cell_is_told_by_its_name():
     assert len(compared_names(wrong, set(CELLS))) == 2
 
 
+RECORDS = {name for name, value in vars(kinds).items() if isinstance(value, Kind)}
+"""Names of the records of single kinds."""
+
+
+def compared_kinds(sources):
+    """Imports of the record of one kind, and comparisons of a cell's kind, outside kinds/."""
+    outside = {module: source for module, source in sources.items() if package_of(module) != "kinds"}
+    imports = [
+        f"{module}:{node.lineno}: {alias.name}" for module, node in nodes(ast.ImportFrom, outside)
+        for alias in node.names if alias.name in RECORDS
+        and origin_of(node, module, True).startswith("gatedrnn.kinds")
+    ]  # fmt: skip
+    comparisons = [
+        f"{module}:{node.lineno}: {ast.unparse(node)}" for module, node in nodes(ast.Compare, outside)
+        for part in (node.left, *node.comparators)
+        if getattr(part, "attr", "") == "_kind" or getattr(getattr(part, "func", None), "id", "") == "kind_of"
+    ]  # fmt: skip
+    return imports + comparisons
+
+
+BY_KIND = {
+    "gatedrnn.layers.a": "from gatedrnn.kinds import LOOP\nfrom gatedrnn.equations import LoopEquations\n"
+    "slow = isinstance(cell, LoopEquations) or cell.joint_states or layer._kind is LOOP",
+    "gatedrnn.kinds.b": "from gatedrnn.kinds.loop.path import LOOP\nslow = kind_of(cell) is LOOP and cell.joint_states",
+}  # fmt: skip
+
+
+def test_no_code_outside_kinds_asks_for_the_kind_of_a_cell():
+    """A difference between kinds is a function or a value of the record `Kind`."""
+
+    def asked(sources):
+        return *structure.branches(sources, {module: module for module in sources}).values(), compared_kinds(sources)
+
+    assert asked(modules()) == ([], [], [])
+    assert list(map(len, asked(BY_KIND))) == [1, 1, 2]
+
+
+def test_equations_declare_little_and_each_declaration_has_users():
+    users = structure.declarations(modules())
+    assert 10 <= len(users) <= 14 and {name: count for name, count in users.items() if count < 3} == {}
+
+
+def test_kernels_and_generated_code_know_no_cell(graph):
+    machinery = {target for module in graph if package_of(module) in ("kernels", "codegen") for target in graph[module]}
+    assert not {package_of(target) for target in machinery} & {"kinds", "layers", "cells", "registry"}
+
+
+@pytest.mark.parametrize("name", representatives(EQUATIONS))
+@torch.no_grad()
+def test_the_path_that_a_layer_names_is_the_function_that_runs_it(name):
+    layer, x = layer_of(name).eval(), series()
+    state = layer._initial_state(x)
+    read, start, last_input = layer._wrapper.beside_the_last(x, tuple(s[0] for s in state))
+    direction = Direction(read, start, layer._weights(0, ""))
+    path = layer._kind.path(layer, Pass.over(direction))
+    assert path[:2] == layer.runs_on()[:2]
+    (output, last), (whole, h_n) = path.run(layer, direction), layer(x)
+    assert output.equal(whole)
+    for of_path, of_layer in zip((*last, *last_input), h_n if isinstance(h_n, tuple) else (h_n,), strict=True):
+        assert of_path.equal(of_layer[0])
+
+
 def overridden(sources, allowed):
     """Concrete methods of the package's classes that a class derived from them defines again."""
     classes = {}
@@ -130,7 +169,7 @@ def overridden(sources, allowed):
 
 
 PRESCRIBED = {("RecurrentLayer", "__setstate__"), ("SharedForm", "compile")}
-"""By torch's modules, and by Numba's dispatchers."""
+"""The methods whose names torch's modules and Numba's dispatchers prescribe."""
 
 
 def test_no_concrete_method_is_overridden():
@@ -149,11 +188,18 @@ def public(node, prefix=""):
             yield from public(child, prefix)
 
 
+MACHINERY = re.compile(
+    r"gatedrnn\.(?:kernels\.(?:op|cpu\.(?:ahead|compile|functions|products|rows|threads|views)|gpu\.launch)"
+    r"|kinds\.\w+\.loops)$"
+)
+"""The pattern of modules whose functions are compiled, or take what compilers give: annotations say nothing there."""
+
+
 def untyped(sources, allowed):
     """Arguments and results of public functions that are annotated with `Any`."""
     found = []
     for module, source in sources.items():
-        if any(part.startswith("_") and part not in ("__init__", "__main__") for part in module.split(".")):
+        if MACHINERY.match(module):
             continue
         for name, function in public(parsed(source)):
             given = function.args
@@ -174,11 +220,11 @@ OF_TRANSFORMERS |= {f"RecurrentState.update_{kind}_state, kwargs" for kind in ("
 def test_every_public_signature_says_what_it_takes_and_returns():
     assert untyped(modules(), OF_TRANSFORMERS) == []
     source = "class A:\n    def f(self, *x: Any) -> dict[str, Any]: ...\n    def _g(self, x: Any): ...\n"
-    assert untyped({"a.b": source, "a._c": source}, {"A.f, x"}) == ["a.b: A.f, returns"]
+    assert untyped({"a.b": source, "gatedrnn.kernels.op": source}, {"A.f, x"}) == ["a.b: A.f, returns"]
 
 
 def test_every_exception_stands_in_one_file():
-    """Which one clause of the command line catches."""
+    """One clause of the command line catches them all."""
     classes = nodes(ast.ClassDef, modules())
     of_errors = {node.name for module, node in classes if module == "gatedrnn.errors"}
     names = of_errors | {"Exception", "ValueError", "RuntimeError", "TypeError", "OSError"}

@@ -1,4 +1,4 @@
-"""What pyproject.toml promises of versions is what the two files of constraints install."""
+"""The versions that pyproject.toml promises are those that the two files of constraints install."""
 
 import tomllib
 

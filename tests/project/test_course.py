@@ -27,7 +27,7 @@ def headings(notebook):
 
 
 def formulas(notebook):
-    """What is between dollars, without words."""
+    """The formulas between dollars, without words."""
     found = re.findall(r"\$\$.*?\$\$|\$[^$]+\$", re.sub(r"`[^`]*`", "", prose(notebook)), re.S)
     return sorted(re.sub(r"\\text\{[^}]*\}|\s", "", one) for one in found if r"\text" not in one)
 
@@ -84,7 +84,7 @@ def test_a_translation_that_differs_is_refused():
 @pytest.mark.timeout(60 * MINUTES + 30)
 @pytest.mark.parametrize("name", [name for name in NOTEBOOKS if "GATEDRNN_DATA" in ENGLISH[name]])
 def test_a_notebook_runs_with_the_readers_own_data(name, tmp_path):
-    """As a script; with what ships, `make docs` runs every notebook."""
+    """Run it as a script; with what ships, `make docs` runs every notebook."""
     lines = [line for cell in course.cells(ENGLISH[name]).values() for line in cell.splitlines()[1:-1]]
     (tmp_path / "script.py").write_text("\n".join(line for line in lines if not re.match(r":\w+: ", line)))
     given = os.environ | {"MPLBACKEND": "Agg", "GATEDRNN_DATA": str(SHARED)}

@@ -20,8 +20,12 @@ from text_targets import films, sentences, write_lines
 from train_helpers import small_text
 
 import gatedrnn.cli
+from gatedrnn.kinds import kind_of
 from gatedrnn.registry import CELLS
 from gatedrnn.study.suite import read_suite
+
+sys.path.insert(0, str(ROOT / "docs"))
+from cells import listed
 
 STEPS = "--total-steps 20 --validate-every 20 --threads 1 --layers 1 --embedding-size 8"
 TINY = f"--hidden-size 8 --batch-size 32 {STEPS}"  # of a training that takes a moment
@@ -30,7 +34,7 @@ SMALL = {
     "probe": "--tasks parity --seeds 0 --lengths 64", "verify": "--dtypes float64", "bench": "--only step --seconds 1",
     "view": "--html page.html",
 }  # fmt: skip
-"""What a command runs with in a test, whatever the page gives."""
+"""The settings that a command runs with in a test, whatever the page gives."""
 EXAMPLES = ROOT / "examples"
 OWN = EXAMPLES / "own_cell.py"
 
@@ -77,7 +81,7 @@ def files(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def workplace(files, tmp_path_factory):
-    """With the runs that they name too."""
+    """A folder of the files and of the runs that the pages name."""
     folder = shutil.copytree(files, tmp_path_factory.mktemp("workplace") / "here")
     trained = {
         "runs/book": "--train-file book.txt --length 16 --test-fraction 0.1",
@@ -136,7 +140,7 @@ def called(monkeypatch):
 
 
 def asked():
-    """What follows `gatedrnn` in the commands of all pages."""
+    """The arguments of `gatedrnn` in the commands of all pages."""
     lines = dict.fromkeys(line for page in PAGES for name in ("gatedrnn", "torchrun") for line in commands(page, name))
     return [shlex.split(line[line.index("gatedrnn") :])[1:] for line in lines]
 
@@ -204,8 +208,13 @@ def test_every_make_target_that_is_named_exists():
         assert re.search(rf"^{target}:", makefile, flags=re.M), target
 
 
+def reference():
+    """The text of the reference, with its lists of cells."""
+    return "".join(listed(page.read_text(encoding="utf-8")) for page in (ROOT / "docs" / "api").glob("*.md"))
+
+
 def test_the_reference_has_every_public_name_and_no_other():
-    text = "".join(page.read_text() for page in (ROOT / "docs" / "api").glob("*.md"))
+    text = reference()
     named = re.findall(r"^\.\. auto(?:class|function):: (\w+)$", text, flags=re.M)
     whole_modules = re.findall(r"^\.\. automodule:: ([\w.]+)$", text, flags=re.M)
     elsewhere = {name for name in gatedrnn.__all__ if getattr(gatedrnn, name).__module__ in whole_modules}
@@ -217,18 +226,30 @@ def test_whatever_a_page_names_by_its_module_is_in_the_reference():
     imported = re.findall(r"^from (gatedrnn[\w.]*) import ([\w, ]+)$", "\n".join(texts), flags=re.M)
     named = {f"{module}.{name}" for module, names in imported for name in names.split(", ")}
     named |= set(re.findall(r"`(gatedrnn(?:\.\w+)+)`", "\n".join(texts)))
-    reference = "".join(page.read_text() for page in (ROOT / "docs" / "api").glob("*.md"))
-    there = re.findall(r"^\.\. auto\w+:: ([\w.]+)$", reference, flags=re.M)
+    there = re.findall(r"^\.\. auto\w+:: ([\w.]+)$", reference(), flags=re.M)
     assert len(named) > 20
     for name in named:
         module, _, last = name.rpartition(".")
         assert last in there or {name, module} & set(there) or any(one.startswith(f"{name}.") for one in there), name
 
 
-def test_every_cell_is_in_the_table_of_cells():
+EXECUTION = {
+    "torch's kernel": "torch's fused kernel", "one kernel for all steps": "one kernel for all steps",
+    "steps iterate in torch": "the step loop in torch", "scan": "one kernel for gates and scan",
+    "block scan": "one block_scan",
+}  # fmt: skip
+"""The words of the table of cells by the beginnings of the names of paths."""
+
+
+def test_every_cell_has_its_row_in_the_table_of_cells():
+    """The row of a cell is the one thing that its author writes in the documentation."""
     text = (ROOT / "docs" / "use-a-cell.md").read_text()
-    rows = dict(re.findall(r"^\| `(\w+)` \| `([\w-]+)` \|", text, flags=re.M))
-    assert rows == {cell.layer.__name__: name for name, cell in CELLS.items()}
+    rows = re.findall(r"^\| `(\w+)` \| `([\w-]+)` \| ([^|]+) \| ([^|]+) \| [^|]+ \|$", text, flags=re.M)
+    assert sorted(row[:2] for row in rows) == sorted((cell.layer.__name__, name) for name, cell in CELLS.items())
+    for _, name, execution, transition in rows:
+        layer = CELLS[name].layer(4, 4)
+        assert layer.runs_on().name.startswith(EXECUTION[execution]), name
+        assert kind_of(layer.cell).tracking(layer.cell).name == transition, name
 
 
 def test_where_things_happen_names_files_that_exist():
@@ -268,7 +289,7 @@ def test_an_example_of_a_suite_is_accepted_with_a_folder_for_each_task():
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 def test_the_site_is_built_without_a_warning():
-    """With the window and the slides that it shows, as `make docs` builds them."""
+    """The site has the window and the slides, as `make docs` builds them."""
     done = subprocess.run(["make", "docs"], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert (ROOT / "docs/_build/html/index.html").is_file()

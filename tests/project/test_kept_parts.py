@@ -14,7 +14,7 @@ from gatedrnn.records import environment
 from gatedrnn.train.result import read_record
 
 RUNS = ("results.json", "probes.json", "result.json", "folds.json")
-"""In a folder of results whose numbers come from training."""
+"""The files of a folder of results whose numbers come from training."""
 PART = Part(
     losses=[4.0, 2.0, 1.0], scores={"test": {"loss": 1.5, "accuracy": 0.5}}, weights="0123", precision="float32",
     instructions={"torch": "AVX512"}, **environment(),
@@ -71,7 +71,9 @@ def test_another_processor_is_compared_as_far_as_that_says_anything():
 
 @pytest.fixture(scope="module")
 def said(request):
-    """What the command says of a part: one process for all that are asked for, so that libraries are loaded once."""
+    """The output of the command for a part: one process for all that are asked for, so that libraries are loaded
+    once.
+    """
     asked = [item.callspec.params.get("name") for item in request.session.items if hasattr(item, "callspec")]
     names, found = [name for name in PARTS if name in asked], {}
     command = [sys.executable, kept_parts.__file__, "check", *names]
@@ -91,7 +93,7 @@ def said(request):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PARTS)
 def test_a_part_comes_out_again(name, said):
-    """Where there are shared data, those of a part must be among them."""
+    """A part comes out with its data: where there are shared data, those of a part must be among them."""
     words = said(name)
     if not SHARED.is_dir() and words.startswith("not checked"):
         pytest.skip(words)

@@ -21,14 +21,14 @@ NUMBER = r"\d+(?:[.,]\d+)*"
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory):
-    """By language."""
+    """The pages by language."""
     folder = tmp_path_factory.mktemp("slides")
     deck.write(folder, slides.NAME, SLIDES)
     return {language: (folder / file).read_text() for language, file in FILES.items()}
 
 
 def text_of(html):
-    """What a reader sees."""
+    """The text that a reader sees."""
     return unescape(re.sub(r"<style>.*?</style>|<[^>]+>", "", html, flags=re.S))
 
 
@@ -39,7 +39,7 @@ def decision_table(html):
 
 
 def readme_table(readme):
-    """The same of the README's table, which is its first one of three columns."""
+    """The rows of the README's table, which is its first one of three columns."""
     _, _, *rows = re.findall(r"^\|([^|]+)\|([^|]+)\|([^|]+)\|$", readme.read_text(encoding="utf-8"), re.M)
     return [[cell.replace("`", "").strip() for cell in row] for row in rows]
 

@@ -4,12 +4,12 @@ import ast
 import re
 from pathlib import Path
 
+from imports import parsed
 from pages import ROOT
-from sources import parsed
 
 CLEAN = ["README.md", "README.ko.md", "CONTRIBUTING.md", "CHANGELOG.md"]
 CLEAN += ["docs", "examples", "results", "src", "tools", "benchmarks", "tests"]
-"""What is searched: files, and folders with all below them; this file lists the phrases and is left out."""
+"""The searched paths: files, and folders with all below them; this file lists the phrases and is left out."""
 
 PHRASES = {
     r"foret(?:ell|old)\w*": "predict",
@@ -35,21 +35,21 @@ PHRASES = {
     r"the house": "the package",
     r"시험|훈련|매개변수|걸음|견주|초깃값": "테스트, 학습, 파라미터, 스텝, 비교, 초기화",
 }
-"""What is searched for, and what to write. A space also matches the end of a line."""
+"""The phrases that are searched for, and what to write. A space also matches the end of a line."""
 WORDS = r"(?:walk(?:ed|s)?|foretell|foretold|hand(?:ed)?_on|onset|residue|noise|stretch|lent|ways)"
 NAMES = re.compile(rf"(?:^|_){WORDS}(?:_|$)|(?<!cut)(?<!go)_back$")
-"""In the names of files, classes, functions, arguments and variables, as words joined by underscores."""
+"""The pattern of names of files, classes, functions, arguments and variables, as words joined by underscores."""
 PATTERNS = {better: re.compile(rf"\b(?:{old})".replace(" ", r"\s+"), re.I) for old, better in PHRASES.items()}
 
 BETWEEN = re.compile(r"\"\s*[brf]*\"|\\[nt]|[\"#]")
-"""What stands between words in the source of a module, and not in its comments and strings."""
+"""The characters between words in the source of a module that its comments and strings lack."""
 SUSPECT = re.compile(
     rf"\b(?:{'|'.join(PHRASES)})|(?<![a-z0-9]){WORDS}(?![a-z0-9])|\w_back\b".replace(" ", r"\s+").lower()
 )
 
 
 def found_in(text, first_line=1):
-    """What a text should not contain: line, words, and what to write."""
+    """The phrases that a text should not contain: line, words, and what to write."""
     if not SUSPECT.search(text.lower()):
         return
     for better, pattern in PATTERNS.items():
@@ -59,7 +59,8 @@ def found_in(text, first_line=1):
 
 
 def found_in_python(source):
-    """The same of the strings (docstrings, messages, parts of f-strings), comments and names of a module.
+    """The phrases that a module should not contain in its strings (docstrings, messages, parts of f-strings), comments
+    and names of a module.
 
     Parsing takes longest, and is left out where the words are nowhere in the source.
     """
@@ -102,12 +103,37 @@ def searched():
 
 def test_the_words_are_those_of_the_field():
     assert [name for name in CLEAN if not (ROOT / name).exists()] == []
-    found = []
+    phrases = []
     for path in searched():
         text = path.read_text(encoding="utf-8")
         of_file = [*found_in_name(path.stem), *(found_in_python if path.suffix == ".py" else found_in)(text)]
-        found += [f"{path.relative_to(ROOT)}:{place}" for place in of_file]
-    assert found == []
+        phrases += [f"{path.relative_to(ROOT)}:{place}" for place in of_file]
+    assert phrases == []
+
+
+FRAGMENT = re.compile(
+    r"(?:Of|By|Where|That|Those|Which|What|As|Like|Likewise|With|Without|In|On|At|For|From|To|Through|Between|Beside"
+    r"|Until|Around|Inside|Since|And|Or|See|None|The same)\b"
+)
+"""The pattern of openings that read on from the name above a docstring, or refer to it; write a subject or a verb."""
+
+
+def docstrings(source):
+    """The strings of a module that stand as statements, with their lines: of definitions, and below assignments."""
+    for node in ast.walk(parsed(source)):
+        match node:
+            case ast.Expr(value=ast.Constant(value=str(text))):
+                yield node.lineno, text
+
+
+def test_a_docstring_is_understood_without_the_name_above_it():
+    fragments = []
+    for path in searched():
+        name = path.relative_to(ROOT).as_posix()
+        if path.suffix == ".py":
+            texts = docstrings(path.read_text(encoding="utf-8"))
+            fragments += [f"{name}:{line}: {text[:40]!r}" for line, text in texts if FRAGMENT.match(text.lstrip())]
+    assert fragments == []
 
 
 TEXTS = [
@@ -125,3 +151,21 @@ def test_a_phrase_is_found_wherever_a_module_has_it_and_a_name_only_where_it_is_
     assert [text for text in TEXTS if len(list(found_in(text))) != 1] == []
     assert [source for source in SOURCES if len(list(found_in_python(source))) != 1] == []
     assert list(found_in_python("import os\nfor part in os.walk('.'): print(part, 'kept for backward')")) == []
+
+
+WITHOUT_A_SUBJECT = [
+    'seed = 1\n"""Of the run."""', 'def f():\n    """The same of rows."""', 'class A:\n    """What it is."""',
+    'class A:\n    def f(self):\n        """\n        See `B`."""', '"""Where it runs."""',
+]  # fmt: skip
+WITH_A_SUBJECT = [
+    'seed = 1\n"""The seed of the run."""', '"""Offsets of rows."""', 'many = 1\n"""Whether they are."""',
+    'def f():\n    """Write it."""\n    return "Of no docstring"',
+]  # fmt: skip
+
+
+def test_openings_of_fragments_are_found_in_docstrings_alone():
+    def openings(source):
+        return [text for _, text in docstrings(source) if FRAGMENT.match(text.lstrip())]
+
+    assert [source for source in WITHOUT_A_SUBJECT if len(openings(source)) != 1] == []
+    assert [source for source in WITH_A_SUBJECT if openings(source)] == []

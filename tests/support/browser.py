@@ -25,7 +25,7 @@ BROWSER_MARKS = [
 
 
 class Seen(NamedTuple):
-    """What a page turned out to be."""
+    """The observations on a page."""
 
     said: list[str]  # errors and messages of its console
     asked: list[str]  # addresses it asked for

@@ -7,7 +7,7 @@ import pytest
 from gatedrnn.cli.app import main
 
 ALONE = ("--baselines", "none")
-"""What plain methods give beside a run is asked by tests of their own, `study/test_standing.py`."""
+"""The flags that leave plain methods out, which have tests of their own, `study/test_standing.py`."""
 
 
 def exit_code(*arguments: object) -> int:
@@ -30,13 +30,15 @@ def outcome(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int
 
 
 def printed(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
-    """What a command that succeeds prints."""
+    """The output of a command that succeeds."""
     capsys.readouterr()
     call(*arguments)
     return capsys.readouterr().out
 
 
 def heeds_signals() -> None:
-    """For `preexec_fn`: what nohup or a shell starts in the background ignores signals, and so would its children."""
+    """Make a child heed signals, as `preexec_fn`: what nohup or a shell starts in the background ignores them, and so
+    would its children.
+    """
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)

@@ -75,7 +75,7 @@ def pairs(row: Iterable[int]) -> Iterator[tuple[tuple[int, int], tuple[int, int]
 
 
 def _word(name: object, value: object) -> str:
-    """Of a value in a test's id: the name that it has, or itself where that is short."""
+    """The word for a value in a test's id: the name that it has, or itself where that is short."""
     if isinstance(name, str):
         return name
     plain = getattr(value, "__name__", None) or str(value)

@@ -33,7 +33,7 @@ def contents(folder: Path) -> dict[Path, bytes]:
 
 
 def helper(name: str, *given: object, **named: object) -> Any:
-    """What a function of train_helpers gives, which loads much of the package."""
+    """The result of a function of train_helpers, which loads much of the package."""
     return getattr(import_module("train_helpers"), name)(*given, **named)
 
 
@@ -54,7 +54,7 @@ def table(file: str, make: str, *given: object) -> object:
 
 
 def trained(factory: pytest.TempPathFactory, name: str, settings: dict[str, Any]) -> Iterator[Path]:
-    """By the command, which writes reports and samples beside the run; the settings come from a file."""
+    """Train by the command, which writes reports and samples beside the run; the settings come from a file."""
     config = factory.mktemp("settings") / f"{name}.yaml"
     config.write_text(import_module("yaml").safe_dump(settings))
     yield from made(factory, name, lambda folder: call("train", "--config", config, "--output", folder))
@@ -62,7 +62,9 @@ def trained(factory: pytest.TempPathFactory, name: str, settings: dict[str, Any]
 
 @pytest.fixture(scope="session")
 def first_training(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """What the first of a process imports and compiles takes longer than the training of most tests."""
+    """Train once before the tests: what the first training of a process imports and compiles takes longer than the
+    training of most tests.
+    """
     flags = ["--hidden-size", 4, "--total-steps", 1, "--threads", 1]
     call("train", "--task", "digits", *flags, "--output", tmp_path_factory.mktemp("first") / "run")
 

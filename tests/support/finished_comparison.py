@@ -20,7 +20,7 @@ COMMAND = "gatedrnn compare <script>alert(1)</script>"
 
 
 class FinishedComparison(NamedTuple):
-    """What `compare` was asked and returned."""
+    """The settings and results of a call of `compare`."""
 
     settings: "CompareSettings"
     folder: Path  # with the report

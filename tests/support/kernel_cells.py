@@ -1,5 +1,7 @@
 """The cells that have a kernel, every variant, by the word that operations know them by, and axes of them."""
 
+from collections.abc import Mapping
+
 import torch
 from covering import Axis, few_that_cover
 from layer_laws import Named, Way, as_tuple, packed_up
@@ -7,10 +9,11 @@ from layer_laws import flags_of as flags_of
 from torch import Tensor
 
 from gatedrnn import RecurrentLayer
-from gatedrnn.codegen.loop import LoopProgram
 from gatedrnn.equations import Equations, GappedEquations, LoopEquations, ScanEquations
-from gatedrnn.ops import cells
-from gatedrnn.ops.cells import Cell, cell_program, known, loop_program
+from gatedrnn.kinds import programs
+from gatedrnn.kinds.loop.path import loop_program
+from gatedrnn.kinds.loop.rows import LoopProgram
+from gatedrnn.kinds.scan.path import cell_program
 from gatedrnn.registry import CELLS
 from gatedrnn.shapes import StateTuple
 
@@ -23,22 +26,22 @@ FLAGS = [(), ("mask",), ("resets",), ("mask", "resets")]
 
 
 def _properties(cell: Equations) -> set[object]:
-    """What kernels branch on, and the functions that a step calls."""
-    program = loop_program(known(cell)) or cell_program(cell)
+    """The properties that kernels branch on, and the functions that a step calls."""
+    program = loop_program(cell) if isinstance(cell, LoopEquations) else cell_program(cell)
     assert program is not None, f"{cell.word} has no kernel"
     if isinstance(program, LoopProgram):
-        own = [program.gated, bool(program.separate), program.passes_output, cell.heads, cell.projects_state]
+        own = [program.gated, bool(program.separate), program.passes_output, cell.projects_state]
     else:
         own = [program.output_is_state, program.is_light]
     rows = program.forward if isinstance(program, LoopProgram) else (program.plain.forward,)
-    every = *own, program.states, bool(program.diagonals), cell.recurrent_bias
+    every = *own, program.states, bool(program.diagonals), isinstance(cell, LoopEquations) and cell.recurrent_bias
     used = {row.graph.nodes[value].operation for row in rows for value in row.graph.needed(row.writes.values())}
     return {*used, *enumerate(every)}
 
 
-def axis_of(cells: dict[str, Cell]) -> Axis:
+def axis_of(cells: Mapping[str, Equations]) -> Axis:
     """All of them; in the fast suite few, whose properties together are all that any has."""
-    found = few_that_cover({word: _properties(cells[word]) for word in reversed(cells)})
+    found = few_that_cover({word: _properties(cells[word]) for word in reversed(list(cells))})
     return Axis(fast=[word for word in cells if word in found], every=list(cells))
 
 
@@ -51,8 +54,8 @@ def by_channel(cell: Equations, channels: int, dtype: torch.dtype, biased: bool)
     return torch.randn(rows * channels, dtype=dtype) if rows else None
 
 
-def apart(cell: Equations, channels: int, joined: Tensor | None) -> tuple[Tensor | None, list[Tensor]]:
-    """Those two again: the bias, or None, and the list of diagonal weights."""
+def split_biases(cell: Equations, channels: int, joined: Tensor | None) -> tuple[Tensor | None, list[Tensor]]:
+    """Split what `by_channel` joined: the bias, or None, and the list of diagonal weights."""
     if joined is None:
         return None, []
     parts = list(joined.split(channels))
@@ -62,9 +65,11 @@ def apart(cell: Equations, channels: int, joined: Tensor | None) -> tuple[Tensor
 
 def forget(*names: str) -> None:
     """Cells that a test has registered."""
-    for table in (CELLS, cells.CLASSES, cells.EQUATIONS, cells._MADE):
-        for name in names:
+    for name in names:
+        for table in (CELLS, programs.CLASSES, programs.EQUATIONS):
             table.pop(name, None)
+        for key in [key for key in programs._MADE if key[0] == name]:
+            del programs._MADE[key]
 
 
 def results(layer: RecurrentLayer, backend: str, x: Tensor, hx: StateTuple, flags: Named, twice: bool) -> list[Tensor]:

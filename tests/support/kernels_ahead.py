@@ -13,13 +13,13 @@ from layer_laws import BATCH, CELL, FEATURES, JOINT, layer_of, packed_up, projec
 from once import made_once
 
 from gatedrnn import RecurrentLayer
-from gatedrnn.equations import GappedEquations
-from gatedrnn.kernels import cpu
+from gatedrnn.kernels.cpu.ahead import compile_ahead
+from gatedrnn.kinds import kind_of
 from gatedrnn.registry import CELLS
 from gatedrnn.verify.contract import choices_of
 
-FOLDERS = ("laws", "bench", "ops", "kernels", "codegen", "layers", "models", "inspect", "verify")
-"""Of the tests that run layers."""
+FOLDERS = ("laws", "bench", "benchmarks", "ops", "kernels", "codegen", "layers", "models", "inspect", "verify")
+"""The folders of the tests that run layers."""
 SECONDS = pytest.StashKey[float]()
 
 
@@ -56,7 +56,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 def compile_all(folder: Path) -> None:
     """Record what the layers call, without running it; `compile_ahead` then compiles it by several processes."""
-    with cpu.compile_ahead(), warnings.catch_warnings():
+    with compile_ahead(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch's own remark on proj_size in float32
         for layer in layers():
             for x, hx, flags in inputs(layer):
@@ -84,5 +84,5 @@ def inputs(layer: RecurrentLayer) -> Iterator[tuple[torch.Tensor, object, dict[s
     hx, flags = packed_up(states_of(layer, dtype=x.dtype)), torch.zeros(x.shape[:2], dtype=torch.bool)
     yield x, None, {}
     yield x, hx, {"mask": ~flags, "resets": flags}
-    if isinstance(layer.cell, GappedEquations):
+    if kind_of(layer.cell).gaps(layer.cell) is not None:
         yield x, hx, {"gaps": torch.ones(x.shape[:2], dtype=torch.promote_types(x.dtype, torch.float32))}

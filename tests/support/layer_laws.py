@@ -1,7 +1,8 @@
-"""What the laws of layers share: small layers of every cell, random states, outputs and gradients by name."""
+"""Helpers of the laws of layers: small layers of every cell, random states, outputs and gradients by name."""
 
 from collections.abc import Callable, Iterable
 from functools import partial
+from typing import Any
 
 import pytest
 import torch
@@ -11,7 +12,15 @@ from tolerances import assert_equal_within
 from torch import Tensor, nn
 
 from gatedrnn import GRU, MGU, QRNN, RecurrentLayer, registry
-from gatedrnn.equations import Equations, ScanEquations
+from gatedrnn.equations import (
+    ElementwiseLoopEquations,
+    Equations,
+    GappedEquations,
+    InputGatedEquations,
+    LoopEquations,
+    ScanEquations,
+)
+from gatedrnn.kinds import kind_of
 from gatedrnn.shapes import Flags, Hidden, StateTuple
 
 BATCH, STEPS, FEATURES, HIDDEN = 3, 7, 3, 4
@@ -42,7 +51,7 @@ class Signed(ScanEquations):
 
 
 class Own(RecurrentLayer):
-    """Its layer."""
+    """The layer of `Signed`."""
 
     cell_class = Signed
 
@@ -53,19 +62,21 @@ CELLS: dict[str, Callable[..., RecurrentLayer]] = {name: cell.layer for name, ce
     "qrnn": partial(QRNN, window=1),  # what a window of 2 adds has laws of its own, in test_window.py
     "own": Own,
 }
-PROJECTED_STATES = ("lstm", "lstm-peephole", "cifg")  # whose gates read h after its projection
-PAIRS = (*PROJECTED_STATES, "para-lstm", "sru")  # whose state is (h, c)
-STATES = dict.fromkeys(CELLS, 1) | dict.fromkeys(PAIRS, 2) | {"slstm": 4}  # tensors of hx
-JOINT = ("slstm",)  # whose states belong together: no zoneout
-SCAN_CELLS = (
-    "lstm-input-gated", "lstm-normalized", "minlstm", "gru-input-gated", "mingru", "signed-mingru", "hgrn", "rg-lru",
-    "qrnn", "own",
-)  # fmt: skip
-INPUT_GATED_CELLS = (*SCAN_CELLS, "block-orthogonal", "lru")
-DIAGONAL_CELLS = ("indrnn", "para-gru", "para-lstm", "sru")  # whose gates read the state through diagonal weights
-LOOP_CELLS = tuple(name for name in CELLS if name not in (*INPUT_GATED_CELLS, *DIAGONAL_CELLS))
-KERNEL_LOOP_CELLS = tuple(name for name in LOOP_CELLS if name != "gru-d")  # which steps in torch
-EQUATIONS: dict[str, Equations] = {name: layer(FEATURES, HIDDEN).cell for name, layer in CELLS.items()}
+LAYERS = {name: layer(FEATURES, HIDDEN) for name, layer in CELLS.items()}
+EQUATIONS: dict[str, Equations] = {name: layer.cell for name, layer in LAYERS.items()}
+STATES = {name: len(layer.state_names) for name, layer in LAYERS.items()}  # tensors of hx
+
+
+def _of(family: type[Any]) -> tuple[str, ...]:
+    return tuple(name for name, cell in EQUATIONS.items() if isinstance(cell, family))
+
+
+PROJECTED_STATES = tuple(name for name, cell in EQUATIONS.items() if cell.projects_state)  # as in LSTMP
+PAIRS = tuple(name for name, count in STATES.items() if count == 2)
+JOINT = tuple(name for name, cell in EQUATIONS.items() if "zoneout" in kind_of(cell).without(cell))
+SCAN_CELLS, INPUT_GATED_CELLS = _of(ScanEquations), _of(InputGatedEquations)
+DIAGONAL_CELLS, LOOP_CELLS = _of(ElementwiseLoopEquations), _of(LoopEquations)
+KERNEL_LOOP_CELLS = tuple(name for name in LOOP_CELLS if name not in _of(GappedEquations))  # those step in torch
 CELL = axis(EQUATIONS, CELLS)  # the axis of a law that holds for every cell: `@over(name=CELL, …)`
 SCAN_CELL = axis(EQUATIONS, SCAN_CELLS)
 LOOP_CELL = axis(EQUATIONS, LOOP_CELLS)
@@ -87,7 +98,7 @@ def layer_of(name: str, *args: int, **kwargs: object) -> RecurrentLayer:
 
 
 def as_many(name: str, state: Tensor | None) -> Hidden | None:
-    """That tensor as often as the cell has states, in the form of `hx`; None for None."""
+    """The tensor as often as the cell has states, in the form of `hx`; None for None."""
     return None if state is None else packed_up((state,) * STATES[name])
 
 
@@ -102,7 +113,7 @@ def states_of(layer: RecurrentLayer, batch: int = BATCH, dtype: torch.dtype = to
 
 
 def begun_anew(weights: Named, states: StateTuple) -> StateTuple:
-    """What a reset brings states back to, by the parameters of one layer and direction without its suffix."""
+    """The states after a reset, by the parameters of one layer and direction without its suffix."""
     learned = weights.get("initial_state", torch.zeros(()))
     return tuple(torch.zeros_like(s) + learned for s in states)
 
@@ -174,12 +185,12 @@ def run(layer: nn.Module, x: Tensor, states: StateTuple, grads: Grads, way: Way 
 
 
 def results(output: Tensor, state: Hidden) -> Named:
-    """What a layer returns, by the names that `assert_same` compares."""
+    """The results of a layer by the names that `assert_same` compares."""
     return {"output": output} | {f"state {i}": s for i, s in enumerate(as_tuple(state))}
 
 
 def assert_same_run(found: Returned, expected: Returned, dtype: torch.dtype | str = torch.float64) -> None:
-    """What two layers return."""
+    """Assert that two layers return the same."""
     assert_same(results(*found), results(*expected), dtype)
 
 

@@ -1,4 +1,4 @@
-"""What costs much is made once for all worker processes, by the one that needs it first."""
+"""Fixtures that cost much are made once for all worker processes, by the one that needs it first."""
 
 from collections.abc import Callable
 from pathlib import Path

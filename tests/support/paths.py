@@ -1,39 +1,34 @@
-"""Which cells stand for all in the fast suite: one for each path through the code, found by what cells declare."""
+"""The cells that stand for all in the fast suite: one for each path through the code, found by what cells declare."""
 
 from collections.abc import Iterable, Mapping
 
 from covering import Axis, few_that_cover
 
-from gatedrnn.equations import (
-    ElementwiseLoopEquations,
-    Equations,
-    GappedLoopEquations,
-    GappedScanEquations,
-    PositiveScanEquations,
-)
-from gatedrnn.layers.runners import runner_of
+from gatedrnn.equations import BlockScanEquations, Equations, PositiveScanEquations
+from gatedrnn.kinds import KINDS, kind_of
+from gatedrnn.layers.wrappers import PLAIN
+from gatedrnn.registry import CELLS
 
 
 def signature(cell: Equations) -> frozenset[tuple[object, ...]]:
-    """(what runs the cell, a property, its value), for each property: a layer branches on these and on nothing else."""
-    kinds = {GappedLoopEquations: "learned", GappedScanEquations: "raised decay"}
+    """(the kind of the cell, a property, its value), for each property: a layer branches on these and nothing else."""
+    kind, wrapper = kind_of(cell), CELLS[cell.name].layer.wrapper(cell) if cell.name in CELLS else PLAIN
+    parameters = kind.shapes(cell, 12, 12, True)
     properties: dict[str, object] = {
         "states": len(cell.states),
-        "states of one meaning": cell.joint_states,
-        "the output is not the state": hasattr(cell, "output"),
+        "states of one meaning": "zoneout" in kind.without(cell),
+        "the output is not the state": cell.output is not None,
         "diagonal weights": bool(cell.diagonals),
-        "learned initial state": cell.learns_initial_state,
-        "window": cell.window,
-        "heads": cell.heads > 1,
-        "straight through": bool(cell.straight_through),
+        "learned initial state": "initial_state" in parameters,
+        "window": wrapper.inputs,
+        "heads": wrapper.blocks > 1,
+        "straight through": isinstance(cell, BlockScanEquations) and bool(cell.straight_through),
         "the projection is part of the state": cell.projects_state,
-        "two biases": cell.recurrent_bias,
-        "gaps": next((word for kind, word in kinds.items() if isinstance(cell, kind)), "none"),
+        "two biases": "bias_hh" in parameters,
+        "gaps": kind.gaps(cell),
         "logarithms": isinstance(cell, PositiveScanEquations),
-        "torch's kernel": cell.torch_kernel is not None,
     }
-    runner = runner_of(cell), isinstance(cell, ElementwiseLoopEquations)
-    return frozenset((*runner, name, value) for name, value in properties.items())
+    return frozenset((KINDS.index(kind), name, value) for name, value in properties.items())
 
 
 def representatives(cells: Mapping[str, Equations]) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""How properties are searched: the same examples every time, nothing kept, as slow as a machine is."""
+"""Settings of properties: the same examples every time, nothing kept, as slow as a machine is."""
 
 from functools import partial
 

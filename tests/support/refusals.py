@@ -1,4 +1,4 @@
-"""What is refused, in a line."""
+"""Assertions on refusals, in a line."""
 
 from collections.abc import Callable
 

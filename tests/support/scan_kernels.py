@@ -2,11 +2,12 @@
 
 import torch
 from kernel_cells import SCAN_KERNELS as CELLS
-from kernel_cells import apart, axis_of
+from kernel_cells import axis_of, split_biases
 from torch import Tensor
 
-from gatedrnn.ops.cells import cell_program, tile_program
-from gatedrnn.ops.gated_scan import scan_in_torch
+from gatedrnn.kinds.scan.definition import coefficients_of, gates_of, shown
+from gatedrnn.kinds.scan.op import linear_scan
+from gatedrnn.kinds.scan.path import cell_program, tile_program
 
 TILES = {name: tile_program(cell) for name, cell in CELLS.items() if not cell.diagonals}
 TILE = axis_of({name: CELLS[name] for name in TILES})
@@ -24,13 +25,16 @@ def by_equations(
 
     channels = grad_output.shape[2]
     projected, added = leaf(projected), leaf(bias, projected.shape[2])
-    own, diagonals = apart(CELLS[name], channels, added)
+    own, diagonals = split_biases(CELLS[name], channels, added)
     whole = projected if own is None else projected + own
     start, reset_start = leaf(h0, len(projected), channels), leaf(reset_state, channels)
     reset_to = None if resets is None else reset_start
-    output, last = scan_in_torch(
-        CELLS[name], whole, start, mask, resets, reset_to, reverse, diagonals=diagonals, backend="reference"
+    gates = gates_of(CELLS[name], whole)
+    decay, drive = coefficients_of(CELLS[name], gates, diagonals, mask)
+    h, last = linear_scan(
+        decay, drive, start, resets=resets, reset_state=reset_to, reverse=reverse, backend="reference"
     )
+    output = shown(CELLS[name], h, gates, mask, whole.dtype)
     leaves, grads = (projected, added, start, reset_start), (grad_output.to(dtype), grad_last.to(dtype))
     found = torch.autograd.grad((output, last), leaves, grads, materialize_grads=True)
     return output.detach(), last.detach(), *found

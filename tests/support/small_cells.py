@@ -1,10 +1,10 @@
-"""What the tests of equations share: every cell with its options, and one step of it with no recurrent weights."""
+"""Helpers of the tests of equations: every cell with its options, and one step of it with no recurrent weights."""
 
 import torch
 
 from gatedrnn import registry
 from gatedrnn.equations import Equations, Option, Recurrent
-from gatedrnn.layers.parameters import diagonal_size
+from gatedrnn.kinds import kind_of
 
 BATCH, STEPS, FEATURES, HIDDEN = 3, 7, 3, 4
 PRE_ACTIVATIONS = torch.tensor([-1000.0, -30.0, -3.0, -0.5, -0.0, 0.0, 0.5, 3.0, 30.0, 1000.0], dtype=torch.float64)
@@ -29,11 +29,9 @@ MINIMAL = ("minlstm", "mingru")
 def step_without_recurrence(cell: Equations, projected: list[torch.Tensor], state: torch.Tensor) -> torch.Tensor:
     """The next state where gates read nothing but `projected`; `state` is the kept one of (h,), (h, c) and, with n = 1,
     (h, c, n, m)."""
-    width, rows = state.shape[-1], len(cell.projections) * state.shape[-1]
-    weights = {"weight_hh": state.new_zeros(rows, width)}
-    weights |= {f"weight_{name}": state.new_zeros(diagonal_size(cell, width)) for name in cell.diagonals}
-    if cell.gap_features:
-        weights["weight_gap"] = state.new_zeros(width, cell.gap_features)
+    width = state.shape[-1]
+    shapes = kind_of(cell).shapes(cell, width, width, False)
+    weights = {name: state.new_zeros(shape) for name, shape in shapes.items()}
     states = [torch.ones_like(state) if name == "n" else torch.zeros_like(state) for name in cell.states]
     states[cell.memory] = state
     return cell.step(tuple(projected), tuple(states), Recurrent(cell.projections, weights))[cell.memory]

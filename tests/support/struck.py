@@ -44,7 +44,9 @@ class Run:
 
 
 def command_of(run: Run) -> list[str]:
-    """That makes this process run it; each of the processes that share it, where torchrun starts them."""
+    """The command that makes this process run it, or each of the processes that share it, where torchrun starts
+    them.
+    """
     return [__file__, json.dumps(asdict(run), default=str)]
 
 

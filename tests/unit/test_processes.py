@@ -12,7 +12,7 @@ from commands import outcome
 from refusals import refused
 
 from gatedrnn.errors import UsageError
-from gatedrnn.processes import EACH_CORE, demand_cores, oversubscribing
+from gatedrnn.processes import EACH_CORE, check_cores, oversubscribing
 from gatedrnn.records import cores
 
 MOST = EACH_CORE * cores()
@@ -20,12 +20,12 @@ COMPARE = ("compare", "--task", "parity", "--cells", "gru")
 
 
 def test_more_than_the_cores_can_run_must_be_asked_for_twice():
-    demand_cores(MOST, "--jobs")
-    refused(UsageError, f"^--jobs 99: this machine has {cores()} cores.*give {MOST} or fewer, or --over", demand_cores,
+    check_cores(MOST, "--jobs")
+    refused(UsageError, f"^--jobs 99: this machine has {cores()} cores.*give {MOST} or fewer, or --over", check_cores,
             MOST + 1, "--jobs 99")  # fmt: skip
     with oversubscribing(True):
-        demand_cores(10 * MOST, "--jobs")
-    refused(UsageError, "--jobs", demand_cores, MOST + 1, "--jobs")
+        check_cores(10 * MOST, "--jobs")
+    refused(UsageError, "--jobs", check_cores, MOST + 1, "--jobs")
 
 
 @pytest.mark.parametrize("flags", [

@@ -1,4 +1,6 @@
-"""Which commit made a result: that of the checkout, a plus where its sources were changed, nothing without either."""
+"""The commit that made a result: that of the checkout, a plus where its sources were changed, nothing without
+either.
+"""
 
 import json
 import os

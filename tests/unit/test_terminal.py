@@ -1,4 +1,4 @@
-"""What others wrote is shown in a terminal and not obeyed."""
+"""Text that others wrote is shown in a terminal and not obeyed."""
 
 import io
 import re
@@ -39,7 +39,7 @@ def test_strings_in_tables_and_titles_are_escaped_brackets_are_brackets_and_all_
 
 
 def test_no_other_console_is_printed_to():
-    """Which would swallow what stands in brackets."""
+    """Another console would swallow text in brackets."""
     for path in Path(gatedrnn.__file__).parent.rglob("*.py"):
         if path.name != "terminal.py":
             assert not re.search(r"^from rich\.console import .*\bConsole\b", path.read_text(), re.M), path

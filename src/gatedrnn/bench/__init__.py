@@ -1,1 +1,1 @@
-"""What a layer costs, as ratios: to its input projection, to memory, to torch's own layers and to other libraries."""
+"""The cost of layers, as ratios: to their input projection, to memory and to torch's own layers."""

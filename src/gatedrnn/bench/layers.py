@@ -1,6 +1,6 @@
-"""Our layers, and beside each its references: its equations in plain torch, its products, torch's own layer, a loop."""
+"""Our layers and their references: their equations in plain torch, their products, torch's own layer, a loop."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from typing import Any, NamedTuple
 
@@ -10,17 +10,17 @@ from torch.autograd import Function
 from torch.autograd.function import BackwardCFunction, FunctionCtx
 from torch.nn.functional import linear
 
-from gatedrnn.bench.contenders import Contender, Expected, Setting, Weights
-from gatedrnn.equations import PositiveScanEquations, Recurrent, ScanEquations, output_of
+from gatedrnn.bench.measure import Contender, Expected, Leaves, Setting
+from gatedrnn.equations import Equations, Recurrent, output_of
+from gatedrnn.kinds import kind_of
 from gatedrnn.layers import RecurrentLayer
-from gatedrnn.layers.window import with_last_input
-from gatedrnn.registry import CELLS
-from gatedrnn.shapes import Series, State
+from gatedrnn.registry import CELLS, CellChoice
+from gatedrnn.shapes import Hidden, Series, State
 from gatedrnn.verify.tolerances import ROUNDED
 
 
 class PlainScan(Function):
-    """All states of h_t = a_t * h_(t-1) + b_t and their gradients, one plain loop each; all axes as in `Series`."""
+    """The states of h_t = a_t * h_(t-1) + b_t and their gradients by one plain loop each; axes as in `Series`."""
 
     @staticmethod
     def forward(ctx: FunctionCtx, decay: Series, drive: Series, h0: State) -> Series:
@@ -40,55 +40,56 @@ class PlainScan(Function):
 
 
 def iterated(decay: Series, drive: Series, h0: State) -> Series:
-    """The states, a step at a time."""
+    """Compute the states, a step at a time."""
     states, state = torch.empty_like(drive, memory_format=torch.contiguous_format), h0
     for a, b, into in zip(decay.unbind(1), drive.unbind(1), states.unbind(1), strict=True):
         state = torch.addcmul(b, a, state, out=into)
     return states
 
 
-def run_equations(
-    layer: RecurrentLayer, weights: Weights, x: Series, state: tuple[State, ...] | None = None
-) -> list[Tensor]:
-    """Output and last states of a layer (one, in one direction) by its cell's equations alone. Differentiable.
+def run_equations(layer: RecurrentLayer, weights: Leaves, x: Series, *states: State) -> list[Tensor]:
+    """Compute output and last states of one layer in one direction by its cell's equations alone. Differentiable.
 
     Args:
-        layer: says which cell, and its sizes; its own parameters are not read.
-        weights: parameters by the layer's names; more are left alone.
-        state: before the first step, each (batch, size); the initial one if None.
+        layer: the cell and the sizes; its own parameters are not read.
+        weights: parameters by the layer's names; others are ignored.
+        states: states before the first step, each (batch, size); the initial ones if there are none.
+
+    Returns:
+        The results of the layer; states have an axis for the one layer.
     """
-    cell = layer.cell
-    named = {name.removesuffix("_l0"): weight for name, weight in weights.items()}
-    if state is None:
-        state = tuple(x.new_zeros(x.shape[0], size) for size in layer.state_sizes())
-        if "initial_state" in named:
-            state = (named["initial_state"].expand_as(state[0]),)
-    read, state, last_input = with_last_input(cell, x, state)
+    cell: Any = layer.cell
+    stored = {name.removesuffix("_l0"): weight for name, weight in weights.items()}
+    named = layer._wrapper.read(stored, len(cell.projections))
+    states = states or tuple(
+        named["initial_state"].expand(len(x), -1) if "initial_state" in named else x.new_zeros(len(x), size)
+        for size in layer.state_sizes()
+    )
+    read, states, last_input = layer._wrapper.beside_the_last(x, states)
     projected = linear(read, named["weight_ih"], named.get("bias_ih")).chunk(len(cell.projections), dim=-1)
-    if isinstance(cell, ScanEquations):
-        states = PlainScan.apply(
-            *cell.coefficients(*projected, *(named[f"weight_{name}"] for name in cell.diagonals)), state[0]
-        )
-        return [output_of(cell, (states,), projected), states[:, -1], *last_input]
-    recurrent, outputs = Recurrent(cell.projections, named), []
-    for step in zip(*(gate.unbind(1) for gate in projected), strict=True):
-        state = cell.step(step, state, recurrent)
-        outputs.append(output_of(cell, state, step))
-    return [torch.stack(outputs, dim=1), *state, *last_input]
+    if _scans(cell):
+        diagonals = (named[f"weight_{name}"] for name in cell.diagonals)
+        scanned: Tensor = PlainScan.apply(*cell.coefficients(*projected, *diagonals), states[0])
+        output, states = output_of(cell, (scanned,), projected), (scanned[:, -1],)
+    else:
+        recurrent, outputs = Recurrent(cell.projections, named), []
+        for step in zip(*(gate.unbind(1) for gate in projected), strict=True):
+            states = cell.step(step, states, recurrent)
+            outputs.append(output_of(cell, states, step))
+        output = torch.stack(outputs, dim=1)
+    return [output, *(state.unsqueeze(0) for state in (*states, *last_input))]
 
 
 NEAR_KINK = 1e-5
-"""A candidate closer to 0 than this is drawn again: g has a kink there, and rounding decides the side."""
+"""The distance from 0 below which a candidate is drawn again: g has a kink there, and rounding decides the side."""
 BEYOND_KINK = 4.0
-"""Bias of the candidates where bfloat16 rounds too many of them across the kink to draw them all again."""
+"""The bias of candidates in bfloat16, which rounds too many of them across the kink to draw all again."""
 TORCHS_LSTM = "nn.LSTM"
 PYTHON_LOOP = "python-loop LSTM"
 LOOP_STEPS = 512
-"""Steps that it is run for at most: its time is multiplied by how many times as many there are."""
-VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
-    "gru reset-before": ("gru", {"reset_after": False}), "slstm, 4 heads": ("slstm", {"heads": 4}),
-}  # fmt: skip
-"""Cells that the command line does not know by a name of their own."""
+"""The most steps that the loop runs; its time is scaled to all steps."""
+VARIANTS = {"gru reset-before": "gru:reset_after=false", "slstm, 4 heads": "slstm:heads=4"}
+"""Cells with options, by their names in tables."""
 
 
 class Ours(NamedTuple):
@@ -99,54 +100,69 @@ class Ours(NamedTuple):
 
 
 def products_of(cell: str) -> str:
-    """The name of a cell's matrix products alone."""
+    """Name the matrix products of a cell."""
     return f"products of {cell}"
 
 
 def by_loop(cell: str) -> str:
-    """The name of a cell that runs by a python loop."""
+    """Name the python loop of a cell."""
     return f"{cell} by python loop"
 
 
 def step_of(title: str) -> str:
-    """The name of the mode in which a model's training steps are timed."""
+    """Name the mode that times a model's training steps."""
     return f"{title}, training step"
 
 
-def is_scan_cell(cell: str) -> bool:
-    return issubclass(CELLS[cell].equations, ScanEquations)
+def is_scan_cell(name: str) -> bool:
+    """Whether a cell's gates read the input alone, and each channel of its state is scanned by itself."""
+    return _scans(CellChoice.parse(VARIANTS.get(name, name)).equations())
+
+
+def _scans(cell: Equations) -> bool:
+    return not kind_of(cell).iterates and cell.block_size == 1
 
 
 def our_layer(name: str, width: int, device: str) -> RecurrentLayer:
-    """A layer of that cell or variant with the same initialisation each time."""
-    cell, options = VARIANTS.get(name, (name, {}))
+    """Make a layer of a cell or variant with the same initialisation each time."""
+    choice = CellChoice.parse(VARIANTS.get(name, name))
+    options: dict[str, Any] = {**choice.options}
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        return CELLS[cell].layer(width, width, batch_first=True, **options).to(device)
+        return CELLS[choice.name].layer(width, width, batch_first=True, **options).to(device)
+
+
+def flat(result: tuple[Tensor, Hidden]) -> tuple[Tensor, ...]:
+    """Flatten the results of a layer to (output, states …)."""
+    output, state = result
+    return (output, *state) if isinstance(state, tuple) else (output, state)
+
+
+def as_hx(states: Sequence[Tensor]) -> Hidden:
+    """Return states in the form of `hx`: a tuple, or the only tensor."""
+    return tuple(states) if len(states) > 1 else states[0]
 
 
 def ours(name: str, setting: Setting, autocast: bool = False) -> Ours:
-    """A layer over whole sequences."""
+    """Make a contender of a layer over whole sequences."""
     layer = our_layer(name, setting.shape[2], setting.device)
-    if autocast and isinstance(layer.cell, PositiveScanEquations):
+    if autocast and _has_kink(layer):
         with torch.no_grad():
             _candidate(layer, "bias_ih_l0").fill_(BEYOND_KINK)
     x = _input_for(layer, setting)
     leaves = {"input": x, **dict(layer.named_parameters())}
-    expected = Expected(
-        lambda weights: _with_layers(run_equations(layer, weights, weights["input"])), leaves, _upstream(setting)
-    )
+    expected = Expected(lambda w: run_equations(layer, w, w["input"]), leaves, _upstream(setting))
     precision: torch.dtype | str = ROUNDED if autocast else torch.float32
-    run = _flat(layer, x)
-    return Ours(Contender(name, setting, run, leaves, expected, precision, autocast=autocast), layer)
+    contender = Contender(name, setting, lambda: flat(layer(x)), leaves, expected, precision, autocast=autocast)
+    return Ours(contender, layer)
 
 
-def products_alone(of: Ours) -> Contender:
-    """The input projection of all rows: what a scan cell multiplies."""
-    contender, layer = of
+def products_alone(pair: Ours) -> Contender:
+    """Make a contender of the input projection of all rows, all products of a scan cell."""
+    contender, layer = pair
     x = contender.leaves["input"]
-    if layer.cell.window > 1:  # its weights read two inputs
-        x = torch.cat([x, x], dim=2).detach().requires_grad_()
+    if layer._wrapper.inputs > 1:  # its weights read the previous inputs too
+        x = torch.cat([x] * layer._wrapper.inputs, dim=2).detach().requires_grad_()
     batch, time, features = x.shape
     projection = nn.Linear(features, layer.weight_ih_l0.shape[0], device=x.device)
     projection.load_state_dict({"weight": layer.weight_ih_l0, "bias": layer.get_parameter("bias_ih_l0")})
@@ -159,26 +175,25 @@ def products_alone(of: Ours) -> Contender:
     )  # fmt: skip
 
 
-def looped(of: Ours) -> Contender:
-    """The same layer run by the plain torch loop that every layer has."""
-    contender, layer = of
+def looped(pair: Ours) -> Contender:
+    """Make a contender of the same layer with backend "reference", a plain torch loop."""
+    contender, layer = pair
     slow = deepcopy(layer)
     slow.backend = "reference"
-    return _same_weights(by_loop(contender.name), of, slow)
+    return _same_weights(by_loop(contender.name), pair, slow)
 
 
-def torch_layer(of: Ours) -> Contender:
-    """torch's own layer with the same weights."""
-    layer = of.layer
-    kind = {"lstm": nn.LSTM, "gru": nn.GRU}[layer.cell.name]
-    module = kind(layer.input_size, layer.hidden_size, batch_first=True, device=layer.weight_ih_l0.device)
+def torch_layer(pair: Ours) -> Contender:
+    """Make a contender of torch's own layer with the same weights."""
+    layer, name = pair.layer, type(pair.layer).__name__  # LSTM or GRU, as there
+    module = getattr(nn, name)(layer.input_size, layer.hidden_size, batch_first=True, device=layer.weight_ih_l0.device)
     module.load_state_dict(layer.state_dict())
-    return _same_weights(f"nn.{kind.__name__}", of, module)
+    return _same_weights(f"nn.{name}", pair, module)
 
 
-def python_loop_lstm(of: Ours) -> Contender:
-    """An LSTM as one writes it down: a loop over the steps, both products in each. Only the first steps of many."""
-    contender, layer = of
+def python_loop_lstm(pair: Ours) -> Contender:
+    """Make a contender of a plain LSTM: a loop over steps, with both products in each, for at most `LOOP_STEPS`."""
+    contender, layer = pair
     time = contender.setting.shape[1]
     steps = min(time, LOOP_STEPS)
     leaves = {name: leaf.detach().clone().requires_grad_() for name, leaf in contender.leaves.items()}
@@ -191,7 +206,7 @@ def python_loop_lstm(of: Ours) -> Contender:
 
 
 def lstm_loop(x: Series, weights: Mapping[str, Tensor]) -> Series:
-    """All h_t, (batch, time, hidden), from torch's four weights."""
+    """Compute all h_t, (batch, time, hidden), from torch's four weights."""
     w_ih, w_hh, b_ih, b_hh = (weights[f"{name}_l0"] for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"))
     h = c = x.new_zeros(x.shape[0], w_hh.shape[1])
     outputs = []
@@ -203,26 +218,11 @@ def lstm_loop(x: Series, weights: Mapping[str, Tensor]) -> Series:
     return torch.stack(outputs, dim=1)
 
 
-def _same_weights(name: str, of: Ours, module: nn.Module) -> Contender:
-    """Another module with the parameters' names and values of ours, so that both are held to one reference."""
-    x = of.contender.leaves["input"]
+def _same_weights(name: str, pair: Ours, module: nn.Module) -> Contender:
+    """Make a contender of another module with our parameters, checked against the same reference."""
+    x = pair.contender.leaves["input"]
     leaves = {"input": x, **dict(module.named_parameters())}
-    return Contender(name, of.contender.setting, _flat(module, x), leaves, of.contender.expected)
-
-
-def _flat(module: nn.Module, x: Series) -> Any:
-    """A call of a layer, as (output, states …)."""
-
-    def run() -> tuple[Tensor, ...]:
-        output, state = module(x)
-        return (output, *state) if isinstance(state, tuple) else (output, state)
-
-    return run
-
-
-def _with_layers(values: list[Tensor]) -> list[Tensor]:
-    """States as a layer hands them out, with an axis for the one layer."""
-    return [values[0], *(state.unsqueeze(0) for state in values[1:])]
+    return Contender(name, pair.contender.setting, lambda: flat(module(x)), leaves, pair.contender.expected)
 
 
 def _upstream(setting: Setting) -> Tensor:
@@ -230,19 +230,23 @@ def _upstream(setting: Setting) -> Tensor:
 
 
 def _input_for(layer: RecurrentLayer, setting: Setting) -> Series:
-    """Random input at which no candidate of a scan cell lies so near to 0 that rounding decides its side."""
+    """Draw an input with no candidate so near a kink that rounding decides its side."""
     x = setting.input().detach()
-    if isinstance(layer.cell, PositiveScanEquations):
+    if _has_kink(layer):
         rows = [_candidate(layer, name) for name in ("weight_ih_l0", "bias_ih_l0")]
         again = torch.Generator().manual_seed(1)
         with torch.no_grad():
             while (near := (linear(x, *rows).abs() < NEAR_KINK).any(2)).any():
-                fresh = torch.randn(int(near.sum()), x.shape[2], generator=again)
-                x[near] = fresh.to(x.device)
+                x[near] = torch.randn(int(near.sum()), x.shape[2], generator=again).to(x.device)
     return x.requires_grad_()
 
 
+def _has_kink(layer: RecurrentLayer) -> bool:
+    """Whether the candidate goes through g, which has a kink at 0."""
+    return layer.cell.options.get("activation") == "g"
+
+
 def _candidate(layer: RecurrentLayer, name: str) -> Tensor:
-    """The candidate's rows of a parameter."""
+    """Return the candidate's rows of a parameter."""
     gates = layer.cell.projections
     return layer.get_parameter(name).chunk(len(gates))[gates.index("candidate")]

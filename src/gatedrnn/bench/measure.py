@@ -1,22 +1,118 @@
-"""From contenders to rows: each is checked against its formula in float64, then all that passed run in turn."""
+"""Measurements of contenders: each is checked against its formula in float64, and all that pass are timed in turn."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from functools import cached_property
+from typing import NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
 
-from gatedrnn.bench.contenders import Contender
-from gatedrnn.bench.record import Disagreement, Findings, LeftOut, Quotient, Timing
-from gatedrnn.bench.sizes import Shape
+from gatedrnn.bench.record import Disagreement, Findings, LeftOut, Quotient, Shape, Timing
+from gatedrnn.shapes import Series
 from gatedrnn.timing import Action, Samples, interleave, ratio_of
-from gatedrnn.verify.tolerances import allowed_error, largest_error
+from gatedrnn.verify.tolerances import Tolerance, allowed_error, largest_error
+
+Leaves: TypeAlias = Mapping[str, Tensor]
+"""Tensors by the names of parameters and inputs."""
+Formula: TypeAlias = Callable[[Leaves], list[Tensor]]
+"""A function from the leaves in float64 to the outputs."""
+
+NO_SLACK = Tolerance(0.0, 0.0)
+
+
+class Setting(NamedTuple):
+    """The shape and the device of a comparison."""
+
+    shape: Shape
+    device: str = "cpu"
+
+    def normal(self, *shape: int) -> Tensor:
+        """Draw random numbers, the same for the same shape."""
+        return torch.randn(*shape, generator=torch.Generator().manual_seed(sum(shape))).to(self.device)
+
+    def input(self) -> Series:
+        """Draw the input of a layer, (batch, time, width)."""
+        return self.normal(*self.shape).requires_grad_()
+
+
+class Expected:
+    """The results of a formula in float64, computed once, when they are first read.
+
+    Args:
+        formula: computes the outputs from the leaves.
+        leaves: tensors by name; their values are read at the computation.
+        upstream: the gradient of the first output; None for no gradients.
+    """
+
+    def __init__(self, formula: Formula, leaves: Leaves, upstream: Tensor | None) -> None:
+        self.formula, self.leaves, self.upstream = formula, leaves, upstream
+
+    @cached_property
+    def values(self) -> tuple[list[Tensor], dict[str, Tensor]]:
+        """The outputs, and the gradients by the leaves' names."""
+        exact = {name: leaf.detach().double().requires_grad_() for name, leaf in self.leaves.items()}
+        outputs, grads = self.formula(exact), {}
+        if self.upstream is not None:
+            gradients = torch.autograd.grad(outputs[0], tuple(exact.values()), self.upstream.double())
+            grads = dict(zip(exact, gradients, strict=True))
+        return [output.detach() for output in outputs], grads
+
+    def forget(self) -> None:
+        """Free the memory; the next read computes the results again."""
+        self.__dict__.pop("values", None)
+
+
+@dataclass(frozen=True)
+class Contender:
+    """One line of a table."""
+
+    name: str
+    setting: Setting
+    run: Callable[[], Tensor | tuple[Tensor, ...]]
+    """The timed function; it returns the first few of the expected outputs, or all."""
+    leaves: Leaves
+    """The contender's tensors, by the names of those in `expected`."""
+    expected: Expected
+    precision: torch.dtype | str = torch.float32
+    """The key of its tolerance in the table."""
+    slack: Tolerance = NO_SLACK
+    """The least allowed error, for libraries that are known to be less exact."""
+    in_float64: "Contender | None" = None
+    """A contender in float64 that must pass the check too, where slack hides errors."""
+    autocast: bool = False
+    """Whether it runs under autocast to bfloat16."""
+    times: float = 1.0
+    """The factor of the time: above 1 if only a part of the steps is run."""
+    work: tuple[float, str] | None = None
+    """The work of one call, and the unit of its rate: bytes and "B/s", or tokens and "tokens/s"."""
+
+    def outputs(self) -> tuple[Tensor, ...]:
+        if not self.autocast:
+            result = self.run()
+        else:
+            with torch.autocast(self.setting.device, torch.bfloat16):
+                result = self.run()
+        return result if isinstance(result, tuple) else (result,)
+
+    def forward(self) -> tuple[Tensor, ...]:
+        """Compute the outputs without a graph."""
+        with torch.inference_mode():
+            return self.outputs()
+
+    def forward_backward(self) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
+        """Compute the outputs and the gradients of all leaves."""
+        outputs = self.outputs()
+        return outputs, torch.autograd.grad(outputs[0], tuple(self.leaves.values()), self._upstream(outputs[0].dtype))
+
+    def _upstream(self, dtype: torch.dtype) -> Tensor:
+        assert self.expected.upstream is not None, f"{self.name} has no gradients"
+        return self.expected.upstream.to(dtype)
 
 
 class Wrong(NamedTuple):
-    """What disagreed, and by how much; no numbers where there was none to compare."""
+    """A disagreement with the expected results; without numbers if there was none to compare."""
 
     what: str
     error: float | None = None
@@ -24,11 +120,11 @@ class Wrong(NamedTuple):
 
 
 def disagreement(contender: Contender, backward: bool = True, forward: bool = True) -> Wrong | None:
-    """The first output or gradient that is further off than the table of tolerances allows; None if all agree.
+    """Find the first output or gradient whose error exceeds the table of tolerances; None if all agree.
 
     Args:
-        backward: run it with gradients and compare those too.
-        forward: run it without a graph, which may take another path through the code.
+        backward: run with gradients, and compare these too.
+        forward: run without a graph, which may take another path through the code.
     """
     if contender.in_float64 is not None:
         wrong = disagreement(contender.in_float64, backward, forward)
@@ -38,7 +134,7 @@ def disagreement(contender: Contender, backward: bool = True, forward: bool = Tr
         if backward and (wrong := _compared(contender, *contender.forward_backward())):
             return wrong
         return _compared(contender, contender.forward()) if forward else None
-    except Exception as error:  # whatever it is: the others are still measured, and the exit code says so
+    except Exception as error:  # of any class: others are still measured, and the exit code reports it
         return Wrong(f"raised {type(error).__name__}: {' '.join(str(error).split())}")
 
 
@@ -64,18 +160,18 @@ def _off(contender: Contender, what: str, actual: Tensor, wanted: Tensor, *, gra
 
 Key = tuple[str, Shape]
 OnStep = Callable[[str], None]
-"""Told what is being measured."""
+"""A function that reports the present measurement."""
 
 
 class Mode(NamedTuple):
-    """What is timed of a contender: forward alone, forward and backward, a step."""
+    """A timed action of contenders: forward alone, forward and backward, a step."""
 
     name: str
     action: Callable[[Contender], Action]
     backward: bool
-    """Whether it works out gradients, which the gate then looks at too."""
+    """Whether it computes gradients, which the check then compares too."""
     part: float = 1.0
-    """Its share of the time of its comparison, beside other modes."""
+    """The weight of its time among the modes of a comparison."""
 
 
 FORWARD = Mode("forward", lambda contender: contender.forward, backward=False)
@@ -84,7 +180,7 @@ BOTH = Mode("forward+backward", lambda contender: contender.forward_backward, ba
 
 @dataclass
 class Bench:
-    """What all sections share: the device, the findings, and whom to tell."""
+    """The state shared by all sections: the device, the findings, and the reporter of progress."""
 
     device: str = "cpu"
     findings: Findings = field(default_factory=Findings)
@@ -97,10 +193,10 @@ class Bench:
         """Time contenders in turn and take ratios.
 
         Args:
-            pairs: numerators and denominators among the contenders of each shape, by name; those that are not there, or
-                did not pass the gate, are left out.
-            across: the same between shapes.
-            seconds: for all modes together.
+            pairs: names of numerators and denominators of each shape; those that are missing, or failed the check, are
+                left out.
+            across: pairs of contenders of different shapes.
+            seconds: the time for all modes together.
         """
         right = [contender for contender in contenders if self._passes(section, contender, modes)]
         for contender in right:
@@ -119,7 +215,7 @@ class Bench:
         self, section: str, mode: str, contenders: Sequence[Contender], samples: Mapping[Key, Samples],
         pairs: Sequence[tuple[str, str]],
     ) -> None:  # fmt: skip
-        """Rows from samples."""
+        """Add rows from samples."""
         for contender in contenders:
             key = (contender.name, contender.setting.shape)
             taken, (amount, unit) = samples[key], contender.work or (None, None)
@@ -136,15 +232,15 @@ class Bench:
                 self.ratio(section, mode, samples, *((name, shape) for name in pair))
 
     def ratio(self, section: str, mode: str, samples: Mapping[Key, Samples], numerator: Key, denominator: Key) -> None:
-        """The ratio of two, if both were measured."""
+        """Add the ratio of two contenders, if both were measured."""
         if numerator not in samples or denominator not in samples:
             return
         other = None if denominator[1] == numerator[1] else denominator[1]
-        found = ratio_of(samples[numerator], samples[denominator])
-        self.findings.ratios.append(Quotient(section, mode, numerator[0], denominator[0], numerator[1], other, *found))
+        ratio = ratio_of(samples[numerator], samples[denominator])
+        self.findings.ratios.append(Quotient(section, mode, numerator[0], denominator[0], numerator[1], other, *ratio))
 
     def leave_out(self, what: str, why: str) -> None:
-        """Say what is not measured."""
+        """Record a measurement that is left out."""
         self.findings.left_out.append(LeftOut(what, why))
 
     def _passes(self, section: str, contender: Contender, modes: Sequence[Mode]) -> bool:
@@ -163,7 +259,7 @@ class Bench:
 
 @contextmanager
 def threads(count: int) -> Iterator[None]:
-    """So many of torch's threads, and of ours, inside."""
+    """Set the number of torch's threads and ours inside."""
     before = torch.get_num_threads()
     torch.set_num_threads(count)
     try:

@@ -7,57 +7,61 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeAlias
 
 import torch
 from torch import Tensor
 from torch.autograd.graph import saved_tensors_hooks
 
-from gatedrnn.bench.contenders import Contender, Setting
 from gatedrnn.bench.layers import is_scan_cell, ours, products_alone, torch_layer
-from gatedrnn.bench.measure import Bench
-from gatedrnn.bench.peers import PEER_LAYERS, peer_layers
-from gatedrnn.bench.record import Count
-from gatedrnn.bench.sizes import Shape, Sizes
+from gatedrnn.bench.measure import Bench, Contender, Setting
+from gatedrnn.bench.record import Count, Shape, Sizes
 from gatedrnn.processes import end_with_parent
 from gatedrnn.timing import Action
+
+KEPT, PEAK = "kept for backward", "peak of forward+backward"
+MEBIBYTE = 2**20
+WARM_UP: Shape = (2, 8, 8)
+"""The shape of a first call, which imports and compiles in next to no memory."""
+SCAN_CELLS = (
+    "lstm-input-gated", "lstm-normalized", "minlstm", "gru-input-gated", "mingru", "signed-mingru", "hgrn", "rg-lru",
+    "qrnn",
+)  # fmt: skip
+"""Cells that are measured by default."""
+WITH_PEAK = ("mingru", "minlstm")
+"""Cells whose peak is measured too, each in a process of its own."""
 
 
 def kept_for_backward(
     forward: Callable[[], tuple[Tensor, ...]], numbers: int, free: Iterable[Tensor], projection: int
 ) -> int:  # fmt: skip
-    """Tensors kept beyond inputs, parameters, outputs and one projection.
+    """Count the tensors saved for backward beyond inputs, parameters, outputs and one projection.
 
-    Each storage of at least `numbers` numbers counts once, however many views of it are kept.
+    Each storage of at least `numbers` elements counts once, however many views of it are saved.
 
     Args:
-        forward: runs with a graph and gives its outputs.
+        forward: runs with a graph and returns its outputs.
         free: inputs and parameters.
-        projection: numbers of the one tensor that may be kept beside; 0 for none.
+        projection: elements of the one projection that may be saved; 0 for none.
     """
-    kept: dict[int, Tensor] = {}
+    saved: dict[int, Tensor] = {}
 
     def pack(tensor: Tensor) -> Tensor:
-        kept[tensor.untyped_storage().data_ptr()] = tensor
+        saved[tensor.untyped_storage().data_ptr()] = tensor
         return tensor
 
     with torch.enable_grad(), saved_tensors_hooks(pack, lambda tensor: tensor):
         outputs = forward()
     for tensor in (*free, *outputs):
-        kept.pop(tensor.untyped_storage().data_ptr(), None)
-    sizes = [tensor.untyped_storage().nbytes() // tensor.element_size() for tensor in kept.values()]
+        saved.pop(tensor.untyped_storage().data_ptr(), None)
+    sizes = [tensor.untyped_storage().nbytes() // tensor.element_size() for tensor in saved.values()]
     if projection in sizes:
         sizes.remove(projection)
     return sum(size >= numbers for size in sizes)
 
 
-KEPT, PEAK = "kept for backward", "peak of forward+backward"
-MEBIBYTE = 2**20
-WARM_UP: Shape = (2, 8, 8)
-"""Imports and compiles what a first call does, and takes next to nothing."""
-
-
 def memory(bench: Bench, sizes: Sizes, cells: Sequence[str]) -> None:
-    """What each scan cell keeps, and the peaks of the minimal ones beside what else can run them."""
+    """Count the tensors that each scan cell saves, and the peaks of the minimal cells and torch's layers."""
     scans = [cell for cell in cells if is_scan_cell(cell)]
     if not scans:
         bench.leave_out("memory", "none of the cells is a scan cell")
@@ -67,62 +71,73 @@ def memory(bench: Bench, sizes: Sizes, cells: Sequence[str]) -> None:
         for cell in scans:
             bench.on_step(f"memory: what {cell} keeps")
             bench.findings.counts.append(Count("memory", KEPT, cell, shape, kept_by(cell, setting), "tensors"))
-        bench.on_step("memory: peaks, each in a process of its own")
-        for name, peak in peaks([cell for cell in scans if cell in PEER_LAYERS], setting).items():
-            if peak is None:
-                bench.leave_out(f"memory: {PEAK} of {name}", "this system does not tell a process its peak")
-            else:
-                bench.findings.counts.append(Count("memory", PEAK, name, shape, peak / MEBIBYTE, "MiB"))
+        count_peaks(bench, "memory", [*(cell for cell in scans if cell in WITH_PEAK), "lstm", "gru"], setting)
 
 
 def kept_by(cell: str, setting: Setting) -> int:
-    """Tensors of size batch · time · width kept beyond input, parameters, projection and output."""
-    own, layer = ours(cell, setting)
-    numbers = setting.input().numel()
-    return kept_for_backward(own.outputs, numbers, own.leaves.values(), numbers * len(layer.cell.projections))
+    """Count the tensors of size batch · time · width saved beyond input, parameters, projection and output."""
+    contender, layer = ours(cell, setting)
+    batch, time, width = setting.shape
+    projection = batch * time * layer.weight_ih_l0.shape[0]
+    return kept_for_backward(contender.outputs, batch * time * width, contender.leaves.values(), projection)
 
 
-def peaks(cells: Sequence[str], setting: Setting) -> dict[str, float | None]:
-    """Bytes that one forward and backward pass takes beyond input, parameters and upstream gradient, by contender.
+Members: TypeAlias = Callable[[str, Setting], list[Contender]]
+"""A function of the contenders of a cell; it must be a module's, since other processes call it."""
 
-    On a CPU what a process of its own gains in resident memory, whoever allocates it; None where the system cannot say.
+
+def with_references(cell: str, setting: Setting) -> list[Contender]:
+    """Make a scan cell and its products, or torch's layer of another cell."""
+    layer = ours(cell, setting)
+    return [layer.contender, products_alone(layer)] if is_scan_cell(cell) else [torch_layer(layer)]
+
+
+def count_peaks(
+    bench: Bench, section: str, cells: Sequence[str], setting: Setting, members: Members = with_references
+) -> None:
+    """Add the peaks of all members to the findings."""
+    bench.on_step(f"{section}: peaks, each in a process of its own")
+    for name, peak in peaks(cells, setting, members).items():
+        if peak is None:
+            bench.leave_out(f"{section}: {PEAK} of {name}", "this system does not tell a process its peak")
+        else:
+            bench.findings.counts.append(Count(section, PEAK, name, setting.shape, peak / MEBIBYTE, "MiB"))
+
+
+def peaks(cells: Sequence[str], setting: Setting, members: Members = with_references) -> dict[str, float | None]:
+    """Measure the bytes of one forward and backward pass beyond input, parameters and upstream gradient, by contender.
+
+    On a CPU they are the gain in resident memory of a separate process; None if the system does not report it.
     """
     small = Setting(WARM_UP, setting.device)
-    wanted = [(cell, contender.name) for cell in (*cells, "lstm", "gru") for contender in _family(cell, small)]
+    wanted = [(cell, contender.name) for cell in cells for contender in members(cell, small)]
     if setting.device == "cuda":
-        return {name: _allocated(cell, name, setting) for cell, name in wanted}
+        return {name: _allocated(members, cell, name, setting) for cell, name in wanted}
     spawn = multiprocessing.get_context("spawn")
     with _freed_at_once(), ProcessPoolExecutor(2, spawn, end_with_parent, max_tasks_per_child=1) as pool:
-        tasks = [(name, pool.submit(_resident_gain, cell, name, setting)) for cell, name in wanted]
+        tasks = [(name, pool.submit(_resident_gain, members, cell, name, setting)) for cell, name in wanted]
         return {name: task.result() for name, task in tasks}
 
 
-def _family(cell: str, setting: Setting) -> list[Contender]:
-    own = ours(cell, setting)
-    if is_scan_cell(cell):
-        return [own.contender, products_alone(own), *peer_layers(own)]
-    return [torch_layer(own)]
+def _member(members: Members, cell: str, name: str, setting: Setting) -> Contender:
+    return next(contender for contender in members(cell, setting) if contender.name == name)
 
 
-def _member(cell: str, name: str, setting: Setting) -> Contender:
-    return next(contender for contender in _family(cell, setting) if contender.name == name)
-
-
-def _allocated(cell: str, name: str, setting: Setting) -> float:
-    contender = _member(cell, name, setting)
+def _allocated(members: Members, cell: str, name: str, setting: Setting) -> float:
+    contender = _member(members, cell, name, setting)
     before = torch.cuda.memory_allocated()
     torch.cuda.reset_peak_memory_stats()
     contender.forward_backward()
     return float(torch.cuda.max_memory_allocated() - before)
 
 
-def _resident_gain(cell: str, name: str, setting: Setting) -> float | None:
-    _member(cell, name, Setting(WARM_UP)).forward_backward()
-    return gained(_member(cell, name, setting).forward_backward)
+def _resident_gain(members: Members, cell: str, name: str, setting: Setting) -> float | None:
+    _member(members, cell, name, Setting(WARM_UP)).forward_backward()
+    return gained(_member(members, cell, name, setting).forward_backward)
 
 
 def gained(action: Action) -> float | None:
-    """Bytes of resident memory that the process has more of at most while the action runs."""
+    """Measure the largest gain in resident bytes of this process while the action runs."""
     gc.collect()
     try:
         Path("/proc/self/clear_refs").write_text("5")  # the kernel's mode to set the peak back to the present
@@ -134,14 +149,14 @@ def gained(action: Action) -> float | None:
 
 
 def _status(field: str) -> int:
-    """A line of the process's status, in bytes."""
+    """Read a line of the process's status, in bytes."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(field))
 
 
 @contextmanager
 def _freed_at_once() -> Iterator[None]:
-    """Processes started inside hand freed blocks back: glibc would keep some, and a peak would hide in those."""
+    """Make processes that are started inside return freed blocks: glibc would keep some, which could hide a peak."""
     name = "MALLOC_MMAP_THRESHOLD_"
     before = os.environ.get(name)
     os.environ[name] = str(128 * 1024)

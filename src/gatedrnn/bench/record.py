@@ -1,34 +1,61 @@
-"""bench.json: what was asked for, and the rows that were found: times, ratios, counts, bars. Reports read nothing else.
+"""The record bench.json: settings, times, ratios, counts and bars. Reports read nothing else.
 
 Dataclasses, since `gatedrnn bench` works without the extra `train`, and so without pydantic.
 """
 
 import json
 from collections.abc import Container, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Literal, TypeAlias, get_args
+from typing import Any, Self, TypeAlias
 
-from gatedrnn.bench.sizes import Shape, Sizes
 from gatedrnn.records import Machine, write_whole
 
 FILE = "bench.json"
-VERSION = 2
-Section: TypeAlias = Literal[
-    "layers",
-    "scan",
-    "memory",
-    "loops",
-    "step",
-    "length",
-    "model",
-    "language",
-    "forecast",
-    "training",
-    "family",
-    "drop-in",
-]
-SECTIONS: tuple[Section, ...] = get_args(Section)
+VERSION = 3
+Shape: TypeAlias = tuple[int, int, int]
+"""(batch, time, width); input and state have the same width."""
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Sizes of the measurements. Shapes are (batch, time, width)."""
+
+    layers: tuple[Shape, ...] = ((8, 1024, 256), (2, 4096, 256), (64, 64, 128), (32, 512, 64))
+    autocast: tuple[Shape, ...] = ((8, 1024, 256),)
+    scan: tuple[Shape, ...] = ((8, 1024, 256), (1, 65536, 256))
+    memory: tuple[Shape, ...] = ((8, 1024, 256),)
+    loops: tuple[Shape, ...] = ((8, 512, 256), (32, 128, 256))
+    step_widths: tuple[int, ...] = (256, 1024)
+    lengths: tuple[int, ...] = (64, 256, 1024, 4096, 16384, 65536)
+    """Lengths of one sequence in steps."""
+    loop_lengths: int = 4096
+    """The longest sequence of loop cells."""
+    length_width: int = 256
+    words: int = 33_278
+    """The vocabulary of WikiText-2."""
+    training_scale: int = 1
+    """The divisor of the sizes of the standard models."""
+    copied: int = 1 << 24
+    """Elements of the arrays whose sum measures the bandwidth of memory."""
+
+    def at(self, shapes: tuple[Shape, ...]) -> Self:
+        """Replace all shapes."""
+        other: dict[str, Any] = {field.name: shapes for field in fields(self) if field.type == tuple[Shape, ...]}
+        return replace(self, **other)
+
+
+SIZES = {
+    "cpu": Sizes(),
+    "cuda": Sizes(
+        layers=((64, 512, 256), (64, 4096, 256)),
+        autocast=((64, 4096, 256),),
+        scan=((16, 4096, 1024),),
+        memory=((64, 4096, 256),),
+        loops=((64, 512, 256),),
+    ),
+}
+"""Sizes by device."""
 
 
 @dataclass(frozen=True)
@@ -43,9 +70,9 @@ class Timing:
     low_ms: float
     high_ms: float
     times: float
-    """What the time was multiplied by: above 1 where only a part of the steps was run."""
+    """The factor of the time: above 1 if only a part of the steps was run."""
     runs: int
-    """Timings taken; each the mean of so many calls."""
+    """The number of timings, each the mean of `calls` calls."""
     calls: int
     rate: float | None
     unit: str | None
@@ -53,14 +80,14 @@ class Timing:
 
 @dataclass(frozen=True)
 class Quotient:
-    """How many times as long the first takes as the second: median and quartiles of the ratios of single rounds."""
+    """The ratio of two contenders' times: median and quartiles over single rounds."""
 
     section: str
     mode: str
     numerator: str
     denominator: str
     shape: Shape
-    """Of the numerator, and of the denominator if that is not said."""
+    """The shape of the numerator, and of the denominator if `denominator_shape` is null."""
     denominator_shape: Shape | None
     ratio: float
     low: float
@@ -70,7 +97,7 @@ class Quotient:
 
 @dataclass(frozen=True)
 class Count:
-    """Something that is counted and not timed."""
+    """A number that is counted, not timed."""
 
     section: str
     mode: str
@@ -82,7 +109,7 @@ class Count:
 
 @dataclass(frozen=True)
 class Disagreement:
-    """A contender that failed the accuracy check, and so has no time in any mode."""
+    """A contender that failed the accuracy check and was not timed."""
 
     section: str
     modes: tuple[str, ...]
@@ -95,7 +122,7 @@ class Disagreement:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """What was not measured, and why."""
+    """A measurement that was left out, and why."""
 
     what: str
     why: str
@@ -103,7 +130,7 @@ class LeftOut:
 
 @dataclass
 class Findings:
-    """All of it, in the order in which it was found."""
+    """All results, in the order of measurement."""
 
     timings: list[Timing] = field(default_factory=list)
     ratios: list[Quotient] = field(default_factory=list)
@@ -114,33 +141,33 @@ class Findings:
     def ratio(
         self, section: str, mode: str, numerator: str, denominator: str, shape: Shape, other: Shape | None = None
     ) -> float | None:  # fmt: skip
-        """A ratio that was measured; None if it was not."""
+        """Look up a ratio; None if it was not measured."""
         wanted = (section, mode, numerator, denominator, shape, other)
         keys: Sequence[str] = ("section", "mode", "numerator", "denominator", "shape", "denominator_shape")
         return next((q.ratio for q in self.ratios if tuple(getattr(q, key) for key in keys) == wanted), None)
 
     def median(self, section: str, mode: str, contender: str) -> float | None:
-        """Milliseconds of a contender; None if it was not timed."""
+        """Look up the median milliseconds of a contender; None if it was not timed."""
         wanted = (section, mode, contender)
         return next((t.median_ms for t in self.timings if (t.section, t.mode, t.contender) == wanted), None)
 
     def largest_ratio(self, section: str, mode: str, numerators: Container[str], denominator: str) -> float | None:
-        """Of all that were measured, over all shapes; None if there was none."""
-        found = [
+        """Look up the largest ratio over all shapes; None if none was measured."""
+        ratios = [
             q.ratio for q in self.ratios
             if (q.section, q.mode, q.denominator) == (section, mode, denominator) and q.numerator in numerators
         ]  # fmt: skip
-        return max(found, default=None)
+        return max(ratios, default=None)
 
     def count(self, section: str, mode: str, contender: str, shape: Shape | None) -> float | None:
-        """A number that was counted; None if it was not."""
+        """Look up a count; None if it was not made."""
         wanted = (section, mode, contender, shape)
         return next((c.value for c in self.counts if (c.section, c.mode, c.contender, c.shape) == wanted), None)
 
 
 @dataclass(frozen=True)
-class Judged:
-    """A bar beside what was found: value and verdict are None where it was not measured."""
+class BarResult:
+    """A bar with the measured value; value and verdict are None if it was not measured."""
 
     device: str
     measure: str
@@ -152,50 +179,50 @@ class Judged:
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What a run was asked to measure."""
+class BenchSettings:
+    """The settings of a run."""
 
-    only: tuple[Section, ...]
+    only: tuple[str, ...]
+    """Sections that were measured."""
     cells: tuple[str, ...]
-    """None of them for the default of each section."""
+    """Cells that were named; empty for the default of each section."""
     device: str
     dtype: str
-    compile: bool
     seconds: float
-    """For measuring, in a run of all sections."""
+    """The time for measurements in a run of all sections."""
     sizes: Sizes
 
 
 @dataclass(frozen=True)
 class Measured:
-    """When and where."""
+    """The date and the machine."""
 
     date: str
     environment: Machine
     threads: int
     gpu: str | None
-    """Its name; None on a CPU."""
+    """The name of the GPU; None on a CPU."""
 
 
 @dataclass(frozen=True)
 class BenchRecord:
-    """bench.json."""
+    """The content of bench.json."""
 
     schema: int
     passed: bool
     """Whether every result passed the accuracy check."""
     command: str
-    settings: Asked
+    settings: BenchSettings
     timings: list[Timing]
     ratios: list[Quotient]
     counts: list[Count]
     wrong: list[Disagreement]
     left_out: list[LeftOut]
-    bars: list[Judged]
+    bars: list[BarResult]
     measured: Measured
 
     def write(self, folder: Path) -> Path:
-        """Write the file into a folder, which is made if it is missing; its path."""
+        """Write the file into a folder, which is made if missing, and return its path."""
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / FILE
         write_whole(path, json.dumps(asdict(self), indent=1))

@@ -1,23 +1,28 @@
-"""The tables of a run in the terminal, from its record alone."""
+"""The tables of a run in the terminal, and a page that plots time against length, from its record alone."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from gatedrnn.bench.record import BenchRecord, Disagreement, Timing
+from gatedrnn.records import write_whole
 from gatedrnn.terminal import Console
 
-TITLES = {
-    "layers": "Layers", "scan": "The bare scan", "memory": "Memory", "loops": "Loop cells", "step": "Streaming",
-    "length": "Time against length", "model": "Whole models", "language": "Language models",
-    "forecast": "Forecasts", "training": "Training", "family": "The family", "drop-in": "In the place of torch's",
-}  # fmt: skip
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
 
 
-def print_report(record: BenchRecord, console: Console) -> None:
-    """Times, ratios and counts by section; what was wrong or left out; the bars."""
-    for section, title in TITLES.items():
+def print_report(record: BenchRecord, titles: Mapping[str, str], console: Console) -> None:
+    """Print times, ratios and counts by section, the bars, and contenders that were wrong or left out.
+
+    Args:
+        titles: sections in the order of the report, with the titles of their tables.
+    """
+    for section, title in titles.items():
         for mode in _modes(record, section):
             _times(record, section, mode, f"{title}, {mode}: milliseconds, and quartiles", console)
             _ratios(record, section, mode, f"{title}, {mode}: ratios, and quartiles", console)
@@ -33,7 +38,7 @@ def print_report(record: BenchRecord, console: Console) -> None:
 
 
 def verdict(record: BenchRecord) -> str:
-    """One sentence."""
+    """Summarise the run in one sentence."""
     measured = [bar for bar in record.bars if bar.holds is not None]
     short = sum(not bar.holds for bar in measured)
     passed = f"{len(record.wrong)} results are WRONG" if record.wrong else "every result is right"
@@ -72,7 +77,7 @@ def _bars(record: BenchRecord, console: Console) -> None:
 
 
 def _matrix(title: str, first: str, cells: dict[tuple[str, str], str], console: Console) -> None:
-    """A line for each contender, a column for each shape."""
+    """Print a line for each contender and a column for each shape."""
     if not cells:
         return
     columns = _once(column for _, column in cells)
@@ -103,7 +108,7 @@ def _spread(value: float, low: float, high: float) -> str:
 
 
 def _number(value: float) -> str:
-    """Three digits or, from a thousand up, all."""
+    """Write three digits or, from a thousand up, all."""
     return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
 
 
@@ -123,3 +128,54 @@ def _once(values: Iterable[str]) -> list[str]:
 
 def _shape(shape: Iterable[int] | None) -> str:
     return "" if shape is None else "(" + ", ".join(str(size) for size in shape) + ")"
+
+
+def write_page(record: BenchRecord, folder: Path) -> Path | None:
+    """Write report.html (one file, no network); None, without a file, if no lengths were measured."""
+    if not any(row.section == "length" for row in record.timings):
+        return None
+    from plotly.io import to_html
+
+    from gatedrnn.pages import FONT
+
+    where = record.measured
+    device = where.gpu or f"{where.environment['processor']}, {where.threads} threads"
+    drawn = to_html(_length_figure(record), include_plotlyjs=True, full_html=False, config={"displaylogo": False})
+    page = folder / "report.html"
+    write_whole(
+        page,
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>gatedrnn bench</title></head>\n'
+        f'<body style="font-family: {escape(FONT)}; max-width: 60rem; margin: 2rem auto">\n'
+        f"<section><h2>Time against length</h2>\n<p>Forward and backward, {escape(device)}</p>\n{drawn}</section>"
+        "</body></html>\n",
+    )
+    return page
+
+
+def _length_figure(record: BenchRecord) -> "go.Figure":
+    """Plot median milliseconds with quartiles over steps, on logarithmic axes, a line for each cell."""
+    import plotly.graph_objects as go
+
+    from gatedrnn.pages import COLOURS, apply_style
+
+    figure, rows = go.Figure(), [row for row in record.timings if row.section == "length"]
+    for number, cell in enumerate(dict.fromkeys(row.contender for row in rows)):
+        timings = [row for row in rows if row.contender == cell]
+        figure.add_scatter(
+            x=[row.shape[1] for row in timings], y=[row.median_ms for row in timings], mode="lines+markers", name=cell,
+            line={"color": COLOURS[number % len(COLOURS)], "width": 2}, marker={"size": 8},
+            error_y={
+                "type": "data", "symmetric": False, "array": [row.high_ms - row.median_ms for row in timings],
+                "arrayminus": [row.median_ms - row.low_ms for row in timings],
+            },
+            hovertemplate="%{x:,} steps: %{y:.4g} ms",
+        )  # fmt: skip
+    lengths = sorted({row.shape[1] for row in rows})
+    width = rows[0].shape[2]
+    figure.update_xaxes(
+        type="log", title=f"steps of one sequence, width {width}", tickvals=lengths,
+        ticktext=[f"{length:,}" for length in lengths],
+    )  # fmt: skip
+    figure.update_yaxes(type="log", title="milliseconds, median and quartiles", dtick=1)
+    figure.update_layout(height=480)
+    return apply_style(figure)

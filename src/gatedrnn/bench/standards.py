@@ -1,15 +1,17 @@
-"""The models whose training steps are timed, as this project's recipes train them, on random data of their shapes."""
+"""Models whose training steps are timed, as this project's recipes train them, on random data of their shapes."""
 
 from collections.abc import Callable, Iterator, Mapping
+from copy import deepcopy
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias, cast
+from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from gatedrnn.bench.contenders import Setting
-from gatedrnn.bench.sizes import Shape, Sizes
+from gatedrnn.bench.measure import Contender, Setting, disagreement
+from gatedrnn.bench.record import Shape, Sizes
+from gatedrnn.layers import RecurrentLayer
 from gatedrnn.models import (
     GatedRNNConfig,
     GatedRNNForCausalLM,
@@ -21,8 +23,13 @@ from gatedrnn.models.modeling import GatedRNNPreTrainedModel
 from gatedrnn.train.recipes import with_options
 
 Batch: TypeAlias = dict[str, Tensor]
+ContenderT = TypeVar("ContenderT", bound=Contender)
 Loss: TypeAlias = Callable[[Callable[..., Any], Batch], Tensor]
-"""Of a model on a batch."""
+"""The loss of a model on a batch."""
+BASELINE = "lstm"
+DRAWS = 3
+"""The number of draws of weights and batches on which a model may pass: where rounding moves a number across g's kink,
+the gradients are not those of float64, and another draw is tried."""
 
 
 class Standard(NamedTuple):
@@ -30,17 +37,17 @@ class Standard(NamedTuple):
 
     title: str
     shape: Shape
-    """Sequences, steps of each, and width of the embedding."""
+    """The number of sequences, their steps, and the width of the embedding."""
     widths: Mapping[str, int]
-    """Hidden sizes by cell, for as many parameters; other cells have that of the LSTM."""
+    """Hidden sizes by cell, for equal numbers of parameters; other cells have that of the LSTM."""
     build: Callable[..., GatedRNNPreTrainedModel]
-    """From cell and hidden size."""
+    """Builds a model from cell and hidden size."""
     batch: Callable[[Setting], Batch]
     loss: Loss
 
 
 def standards(sizes: Sizes) -> Iterator[Standard]:
-    """The models of the kept results: AG News, Tiny Shakespeare, WikiText-2, MNIST by pixels, ETTh1."""
+    """Yield the models of the kept results: AG News, Tiny Shakespeare, WikiText-2, MNIST by pixels, ETTh1."""
     scale = sizes.training_scale
 
     def shape(batch: int, steps: int, width: int) -> Shape:
@@ -99,7 +106,7 @@ def standards(sizes: Sizes) -> Iterator[Standard]:
 
 
 IN_BFLOAT16 = ("WikiText-2", "MNIST")
-"""Those whose recipe trains under autocast; scan cells alone."""
+"""Models whose recipe trains scan cells under autocast."""
 
 
 def _tokens(vocabulary: int, batch: int, steps: int) -> Tensor:
@@ -107,7 +114,7 @@ def _tokens(vocabulary: int, batch: int, steps: int) -> Tensor:
 
 
 def _texts(vocabulary: int, setting: Setting) -> Batch:
-    """Of unequal lengths."""
+    """Draw texts of unequal lengths."""
     batch, steps, _ = setting.shape
     lengths = torch.randint(steps // 2, steps + 1, (batch, 1))
     lengths[0] = steps
@@ -135,11 +142,29 @@ def _labels(batch: int, classes: int) -> Tensor:
 
 
 def _classified(smoothing: float, model: Callable[..., Any], batch: Batch) -> Tensor:
-    given = {name: x for name, x in batch.items() if name != "labels"}
-    logits = model(**given).logits
+    inputs = {name: x for name, x in batch.items() if name != "labels"}
+    logits = model(**inputs).logits
     wide = logits.to(torch.promote_types(logits.dtype, torch.float32))
     return cross_entropy(wide, batch["labels"], label_smoothing=smoothing)
 
 
 def _next_token(model: Callable[..., Any], batch: Batch) -> Tensor:
     return cast(Tensor, model(**batch).loss)
+
+
+def in_float64(model: nn.Module) -> nn.Module:
+    """Copy a model in float64 whose layers run in plain torch, as a reference."""
+    exact = deepcopy(model).double()
+    for module in exact.modules():
+        if isinstance(module, RecurrentLayer):
+            module.backend = "reference"
+    return exact
+
+
+def first_right(draw: Callable[[int], ContenderT]) -> ContenderT:
+    """Return the contender of the first draw that passes the accuracy check; of the last if none does."""
+    for number in range(DRAWS - 1):
+        contender = draw(number)
+        if disagreement(contender, forward=False) is None:
+            return contender
+    return draw(DRAWS - 1)

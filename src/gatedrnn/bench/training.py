@@ -1,5 +1,7 @@
-"""Training steps of standard models over their matrix products alone."""
+"""Training steps of standard models: ratios to their matrix products, and the parts of their time."""
 
+import time
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -11,34 +13,51 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.utils import clip_grad_norm_
+from torch.profiler import ProfilerActivity, profile, record_function
+from torch.utils._python_dispatch import TorchDispatchMode
 
-from gatedrnn.bench.contenders import Contender, Expected, Setting, Weights
 from gatedrnn.bench.layers import is_scan_cell, products_of, step_of
-from gatedrnn.bench.measure import Bench, Mode, disagreement, threads
-from gatedrnn.bench.models import BASELINE, BATCHES, in_float64
-from gatedrnn.bench.parts import bandwidth_of_memory, bytes_beside_products, parts_of
-from gatedrnn.bench.record import Count
-from gatedrnn.bench.sizes import Sizes
-from gatedrnn.bench.standards import IN_BFLOAT16, Batch, Loss, Standard, standards
+from gatedrnn.bench.measure import Bench, Contender, Expected, Leaves, Mode, Setting, threads
+from gatedrnn.bench.record import Count, Sizes
+from gatedrnn.bench.standards import BASELINE, IN_BFLOAT16, Batch, Loss, Standard, first_right, in_float64, standards
 from gatedrnn.layers import RecurrentLayer
 from gatedrnn.models import GatedRNNForCausalLM
+from gatedrnn.models.modeling import KernelDropout
 from gatedrnn.timing import Action
 from gatedrnn.train.settings import TrainSettings
 
 SECTION = "training"
 BFLOAT16 = ", bfloat16"
-"""Added to the name of a model that is trained under autocast."""
+"""The suffix of models that are trained under autocast."""
+PROFILED = 5
+"""The number of profiled steps."""
+PARTS = {
+    "matrix products": ("aten::mm", "aten::addmm", "aten::bmm"),
+    "torch's LSTM or GRU, products and gates": ("mkldnn_rnn", "aten::lstm", "aten::gru"),
+    "gates and scan, or loop": ("scan", "loop_cell"),
+    "dropout": ("dropout", "bernoulli"),
+    "pooling": ("masked_max",),
+    "norms": ("layer_norm",),
+    "activations": ("gelu",),
+    "embedding": ("embedding", "index_select", "Embedding"),
+    "loss": ("CrossEntropy", "softmax", "nll_loss"),
+    "optimizer": ("adamw", "Optimizer."),
+    "clipping": ("norm", "clamp"),
+    "copies and fills": ("copy_", "fill_", "zero_", "clone", "aten::cat"),
+}
+"""Parts by substrings of operations' names; the first match counts."""
+REST = "all other operations, and the calls"
 
 
 def training(bench: Bench, sizes: Sizes, cells: Sequence[str], seconds: float) -> None:
-    """Each model by itself: its steps and its products in turn, on one thread."""
+    """Compare the steps and the products of each model, on one thread."""
     chosen = list(standards(sizes))
     with threads(1):
         bandwidth = bandwidth_of_memory(sizes.copied)
         for standard, narrow in chain(
-            ((one, False) for one in chosen), ((one, True) for one in chosen if one.title in IN_BFLOAT16)
+            ((each, False) for each in chosen), ((each, True) for each in chosen if each.title in IN_BFLOAT16)
         ):
-            _one(bench, standard, cells, narrow, bandwidth, seconds / (len(chosen) + len(IN_BFLOAT16)))
+            _compare(bench, standard, cells, narrow, bandwidth, seconds / (len(chosen) + len(IN_BFLOAT16)))
 
 
 def _train_step(contender: Contender) -> Action:
@@ -46,7 +65,7 @@ def _train_step(contender: Contender) -> Action:
     return contender.train_step
 
 
-def _one(
+def _compare(
     bench: Bench, standard: Standard, cells: Sequence[str], narrow: bool, bandwidth: float, seconds: float
 ) -> None:
     title = standard.title + (BFLOAT16 if narrow else "")
@@ -59,11 +78,11 @@ def _one(
         if products is None or bench.findings.median(SECTION, step_of(title), cell) is None:
             continue
         remaining = 1000 * bytes_beside_products(cast(nn.Module, step.model), step.train_step) / bandwidth
-        found = {
+        times = {
             "floor: products, and one pass over the rest": products + remaining,
             **parts_of(cast(nn.Module, step.model), step.train_step),
         }
-        for part, value in found.items():
+        for part, value in times.items():
             bench.findings.counts.append(
                 Count(SECTION, f"{title}, where the time goes", f"{cell}: {part}", standard.shape, value, "ms")
             )
@@ -71,7 +90,7 @@ def _one(
 
 @dataclass(frozen=True)
 class TrainingStep(Contender):
-    """A model with its optimizer; what it gives is the loss without dropout."""
+    """A model with its optimizer; its output is the loss without dropout."""
 
     model: nn.Module | None = None
     batch: Batch | None = None
@@ -79,7 +98,7 @@ class TrainingStep(Contender):
     optimizer: torch.optim.Optimizer | None = None
 
     def train_step(self) -> None:
-        """One update, as the training loop makes it."""
+        """Make one update, as the training loop does."""
         assert self.model is not None and self.optimizer is not None
         self.model.train()
         with torch.autocast(self.setting.device, torch.bfloat16, enabled=self.autocast):
@@ -96,7 +115,7 @@ class TrainingStep(Contender):
 
 @dataclass(frozen=True)
 class Products(Contender):
-    """Matrix products alone, forward and backward; what it gives are the forward ones."""
+    """Matrix products alone, forward and backward; its outputs are the forward ones."""
 
     multiply: Action | None = None
 
@@ -111,13 +130,7 @@ class Products(Contender):
 
 
 def _step(standard: Standard, cell: str, narrow: bool) -> TrainingStep:
-    """The contender on the first draw of weights on which it passes the gate; the last one's if it passes on none."""
-    contender = _drawn(standard, cell, narrow, 0)
-    for number in range(1, BATCHES):
-        if disagreement(contender, forward=False) is None:
-            break
-        contender = _drawn(standard, cell, narrow, number)
-    return contender
+    return first_right(lambda number: _drawn(standard, cell, narrow, number))
 
 
 def _drawn(standard: Standard, cell: str, narrow: bool, number: int) -> TrainingStep:
@@ -130,8 +143,8 @@ def _drawn(standard: Standard, cell: str, narrow: bool, number: int) -> Training
     exact = in_float64(model).eval()
     wide = {name: x.double() if x.is_floating_point() else x for name, x in batch.items()}
 
-    def formula(weights: Weights) -> list[Tensor]:
-        return [standard.loss(lambda **given: functional_call(exact, dict(weights), (), given), wide)]
+    def formula(weights: Leaves) -> list[Tensor]:
+        return [standard.loss(lambda **inputs: functional_call(exact, dict(weights), (), inputs), wide)]
 
     def evaluated() -> Tensor:
         return standard.loss(model.eval(), batch)
@@ -145,33 +158,33 @@ def _drawn(standard: Standard, cell: str, narrow: bool, number: int) -> Training
 
 
 class Product(NamedTuple):
-    """y = x W^T of so many rows, as often as there are steps, and its gradients."""
+    """y = x W^T of `rows` rows, `times` times, and its gradients."""
 
     rows: int
     weight: Tensor
     times: int
     of_input: bool
-    """Whether the gradient of x is needed."""
+    """Whether x needs a gradient."""
 
 
 def _products_in(step: TrainingStep) -> list[Product]:
-    """The products of one step, by the shapes that reach its modules."""
+    """Find the products of one step from the inputs of its modules."""
     assert step.model is not None
-    found: list[Product] = []
+    products: list[Product] = []
 
-    def linear(module: nn.Module, given: tuple[Any, ...], _: Any) -> None:
-        x, weight = given[0], cast(nn.Linear, module).weight
-        found.append(Product(x.numel() // x.shape[-1], weight, 1, x.requires_grad))
+    def linear(module: nn.Module, inputs: tuple[Any, ...], _: Any) -> None:
+        x, weight = inputs[0], cast(nn.Linear, module).weight
+        products.append(Product(x.numel() // x.shape[-1], weight, 1, x.requires_grad))
 
-    def recurrent(module: nn.Module, given: tuple[Any, ...], _: Any) -> None:
-        x = given[0]
+    def recurrent(module: nn.Module, inputs: tuple[Any, ...], _: Any) -> None:
+        x = inputs[0]
         batch, steps = x.shape[0], x.shape[1]
         for name, weight in module.named_parameters():
             if name.startswith("weight_hh"):
-                found.append(Product(batch, weight, steps, True))
+                products.append(Product(batch, weight, steps, True))
             elif weight.dim() == 2:
                 first = name.startswith("weight_ih_l0")
-                found.append(Product(batch * steps, weight, 1, x.requires_grad or not first))
+                products.append(Product(batch * steps, weight, 1, x.requires_grad or not first))
 
     with ExitStack() as hooks:
         for module in step.model.modules():
@@ -179,32 +192,32 @@ def _products_in(step: TrainingStep) -> list[Product]:
                 hook = linear if isinstance(module, nn.Linear) else recurrent
                 hooks.callback(module.register_forward_hook(hook).remove)
         step._loss()
-    if isinstance(step.model, GatedRNNForCausalLM):  # whose scores belong to the loss
-        found = [one for one in found if one.weight is not step.model.lm_head.weight]
+    if isinstance(step.model, GatedRNNForCausalLM):  # the loss computes its scores
+        products = [product for product in products if product.weight is not step.model.lm_head.weight]
         batch, steps, _ = step.setting.shape
-        found.append(Product(batch * steps, step.model.lm_head.weight, 1, True))
-    return found
+        products.append(Product(batch * steps, step.model.lm_head.weight, 1, True))
+    return products
 
 
 def _products(step: TrainingStep, cell: str) -> Products:
-    """Into memory that is there already, each where it is fastest."""
+    """Make a contender of a step's products, written to allocated memory in the fastest layout."""
     dtype, products = torch.bfloat16 if step.autocast else torch.float32, _products_in(step)
     read, forward, backward = dict[str, Tensor](), list[Callable[[], Tensor]](), list[Callable[[], Tensor]]()
-    for number, one in enumerate(products):
-        weight = one.weight.detach().to(dtype)
-        x = step.setting.normal(one.rows * one.times, weight.shape[1]).to(dtype)
-        grad = step.setting.normal(one.rows * one.times, len(weight)).to(dtype)
+    for number, product in enumerate(products):
+        weight = product.weight.detach().to(dtype)
+        x = step.setting.normal(product.rows * product.times, weight.shape[1]).to(dtype)
+        grad = step.setting.normal(product.rows * product.times, len(weight)).to(dtype)
         read |= {f"x{number}": x, f"w{number}": weight}
         y, of_x = (torch.empty_like(each) for each in (grad, x))
-        cuts = [slice(t * one.rows, (t + 1) * one.rows) for t in range(one.times)]
+        cuts = [slice(t * product.rows, (t + 1) * product.rows) for t in range(product.times)]
         forward += [partial(torch.mm, x[cut], weight.t(), out=y[cut]) for cut in cuts]
-        if one.of_input:
+        if product.of_input:
             backward += [partial(torch.mm, grad[cut], weight, out=of_x[cut]) for cut in cuts]
         backward.append(partial(torch.mm, grad.t(), x, out=torch.empty_like(weight)))
 
     def multiply() -> None:
-        for product in (*forward, *backward):
-            product()
+        for compute in (*forward, *backward):
+            compute()
 
     def multiplied() -> tuple[Tensor, ...]:
         return tuple(read[f"x{n}"] @ read[f"w{n}"].t() for n in range(len(products)))
@@ -212,3 +225,78 @@ def _products(step: TrainingStep, cell: str) -> Products:
     expected = Expected(lambda w: [w[f"x{n}"] @ w[f"w{n}"].t() for n in range(len(products))], read, None)
     precision: torch.dtype | str = torch.bfloat16 if step.autocast else torch.float32
     return Products(products_of(cell), step.setting, multiplied, {}, expected, precision, multiply=multiply)
+
+
+def parts_of(model: nn.Module, step: Action) -> dict[str, float]:
+    """Profile a training step: milliseconds by part."""
+    step()
+    with ExitStack() as hooks:
+        for module in model.modules():
+            if isinstance(module, KernelDropout):
+                _name_in_profile(module, "dropout", hooks)
+        with profile(activities=[ProfilerActivity.CPU]) as profiler:
+            with record_function("all steps"):
+                for _ in range(PROFILED):
+                    step()
+    spent, total = defaultdict[str, float](float), 0.0
+    for event in profiler.key_averages():
+        if event.key == "all steps":
+            total = event.cpu_time_total
+        else:
+            part = next((part for part, names in PARTS.items() if any(name in event.key for name in names)), REST)
+            spent[part] += event.self_cpu_time_total
+    spent[REST] += total - sum(spent.values())
+    return {part: spent[part] / PROFILED / 1000 for part in (*PARTS, REST) if spent[part]}
+
+
+def _name_in_profile(module: nn.Module, name: str, hooks: ExitStack) -> None:
+    """Name a module's work in the profile, beside its torch operations."""
+    open_ranges: list[record_function] = []
+
+    def enter(*_: Any) -> None:
+        open_ranges.append(record_function(name))
+        open_ranges[-1].__enter__()
+
+    def leave(*_: Any) -> None:
+        open_ranges.pop().__exit__(None, None, None)
+
+    hooks.callback(module.register_forward_pre_hook(enter).remove)
+    hooks.callback(module.register_forward_hook(leave).remove)
+
+
+class _Written(TorchDispatchMode):
+    """Adds up the bytes that operations write to new memory, without products."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bytes = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if not any(name in str(func) for name in ("aten.mm", "aten.addmm", "aten.bmm")):
+            read = {x.untyped_storage().data_ptr() for x in args if isinstance(x, Tensor)}
+            for x in result if isinstance(result, (tuple, list)) else (result,):
+                if isinstance(x, Tensor) and x.untyped_storage().data_ptr() not in read:
+                    self.bytes += x.numel() * x.element_size()
+        return result
+
+
+def bytes_beside_products(model: nn.Module, step: Action) -> int:
+    """Count the bytes that a step must move beside its products: everything it writes, once out and once in; and in the
+    optimizer weight, gradient and two moments read, weight and moments written."""
+    with _Written() as written:
+        step()
+    return 2 * written.bytes + 7 * sum(4 * weight.numel() for weight in model.parameters())
+
+
+def bandwidth_of_memory(numbers: int) -> float:
+    """Measure the bytes a second of `torch.add`, the best of several runs."""
+    x, y, out = (torch.ones(numbers) for _ in range(3))
+    best = min(_seconds_of(lambda: torch.add(x, y, out=out)) for _ in range(5))
+    return 3 * 4 * numbers / best
+
+
+def _seconds_of(action: Callable[[], object]) -> float:
+    begun = time.perf_counter()
+    action()
+    return time.perf_counter() - begun

@@ -1,14 +1,12 @@
 """Small blocks of channels, rotated and reflected by the input."""
 
-from typing import Never
-
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from gatedrnn.equations import BlockKernel, BlockScanEquations
-from gatedrnn.layers import RecurrentLayer, SingleStep, documented
-from gatedrnn.registry import register
+from gatedrnn.cells.base import Cell, Layer, register
+from gatedrnn.equations import Arrays, BlockKernel, BlockScanEquations, NumpyStep, NumpyWeights
 from gatedrnn.shapes import Series
 
 SIZES = (2, 3, 4)
@@ -43,7 +41,7 @@ class BlockOrthogonalEquations(BlockScanEquations):
         self.block_size = block_size
         turns = ("turn",) if block_size == 2 else ("reflect", *(f"axis-{i + 1}" for i in range(block_size)))
         self.projections = ("candidate", "decay", *turns)
-        self.straight_through = turns[:1]
+        self.candidates, self.straight_through = ("candidate", *turns), turns[:1]
 
     def coefficients(self, *projected: Series) -> tuple[Tensor, Series]:
         v, decay, *turns = projected
@@ -52,9 +50,26 @@ class BlockOrthogonalEquations(BlockScanEquations):
         matrix = _rotation(*blocks) if self.block_size == 2 else _reflections(*blocks)
         return d.unflatten(-1, (self.block_size, 1, -1)) * matrix, (1 - d) * v
 
+    def numpy(self, gates: Arrays, state: Arrays, weights: NumpyWeights) -> NumpyStep:
+        (v, d, *turns), (h,) = gates, state
+        d, after, size = np.minimum(np.maximum(d, 0), 1), np.empty_like(h), self.block_size
+        for row, n in np.ndindex(len(h), h.shape[1] // size):
+            block = slice(n, None, h.shape[1] // size)
+            if size == 2:
+                angle, mirror = turns[0][row, block]
+                turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+                turn = turn @ np.diag([1, 1 if mirror > 0 else -1])
+            else:
+                turn = np.eye(size)
+                for reflect, axis in zip(turns[0][row, block][::-1], turns[:0:-1], strict=True):
+                    u = axis[row, block] / np.linalg.norm(axis[row, block])
+                    turn = (np.eye(size) - 2 * (reflect > 0) * np.outer(u, u)) @ turn
+            after[row, block] = d[row, block] * (turn @ h[row, block]) + (1 - d[row, block]) * v[row, block]
+        return after, (after,)
+
 
 def _rotation(turn: Tensor) -> Tensor:
-    """(..., 2, 2, blocks) from an angle and the number whose sign mirrors the second axis, (..., 2, blocks)."""
+    """Return Q, (..., 2, 2, blocks), from (..., 2, blocks): an angle, and a number whose sign mirrors an axis."""
     angle, mirror = turn.unbind(-2)
     soft = torch.tanh(mirror)
     # The difference is exactly 0: the sign stays one, to the last digit.
@@ -64,20 +79,19 @@ def _rotation(turn: Tensor) -> Tensor:
 
 
 def _reflections(reflect: Tensor, *axes: Tensor) -> Tensor:
-    """(..., k, k, blocks) from k numbers whose sign says whether, and k axes along which, each (..., k, blocks)."""
+    """Return Q, (..., k, k, blocks), from k axes of reflections and the numbers whose signs switch these on."""
     soft = torch.sigmoid(reflect)
-    whether = torch.where(reflect > 0, 1.0, 0.0).to(reflect.dtype) + (soft - soft.detach())
+    is_on = torch.where(reflect > 0, 1.0, 0.0).to(reflect.dtype) + (soft - soft.detach())
     size, blocks = reflect.shape[-2:]
     matrix = torch.eye(size, dtype=reflect.dtype, device=reflect.device).unsqueeze(-1).expand(size, size, blocks)
     for i, axis in enumerate(axes):
         u = normalize(axis, dim=-2).unsqueeze(-3)
         along = (matrix * u).sum(-2, keepdim=True)  # Q u
-        matrix = matrix - 2 * whether[..., i, None, None, :] * along * u
+        matrix = matrix - 2 * is_on[..., i, None, None, :] * along * u
     return matrix
 
 
-@documented
-class BlockOrthogonalRNN(RecurrentLayer[Tensor]):
+class BlockOrthogonalRNN(Layer[Tensor]):
     """Blocks of channels rotated and reflected by the input, for state tracking; d *keeps*.
 
     Q is orthogonal and chosen by the input, see `BlockOrthogonalEquations`. The state before the first step, and after
@@ -95,39 +109,11 @@ class BlockOrthogonalRNN(RecurrentLayer[Tensor]):
 
     cell_class = BlockOrthogonalEquations
 
-    def __init__(
-        self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False,
-        dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0,
-        device: torch.device | str | None = None, dtype: torch.dtype | None = None, *,
-        block_size: int = 2,
-        zoneout: float = 0.0, input_dropout: float = 0.0, state_dropout: float = 0.0, weight_dropout: float = 0.0,
-        layer_norm: bool = False, weight_init: str | None = None, bias_init: str | None = None,
-        longest_time_scale: float | None = None, **unknown: Never,
-    ) -> None:  # fmt: skip
-        super().__init__(
-            input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, proj_size, device, dtype,
-            zoneout=zoneout, input_dropout=input_dropout, state_dropout=state_dropout, weight_dropout=weight_dropout,
-            layer_norm=layer_norm, weight_init=weight_init, bias_init=bias_init,
-            longest_time_scale=longest_time_scale, block_size=block_size, **unknown,
-        )  # fmt: skip
 
-
-@documented
-class BlockOrthogonalRNNCell(SingleStep[Tensor]):
+class BlockOrthogonalRNNCell(Cell[Tensor]):
     """One step of `BlockOrthogonalRNN`; `block_size` as there."""
 
     layer_class = BlockOrthogonalRNN
-
-    def __init__(
-        self, input_size: int, hidden_size: int, bias: bool = True, device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None, *, block_size: int = 2,
-        weight_init: str | None = None, bias_init: str | None = None, longest_time_scale: float | None = None,
-        **unknown: Never,
-    ) -> None:  # fmt: skip
-        super().__init__(
-            input_size, hidden_size, bias, device, dtype, weight_init=weight_init, bias_init=bias_init,
-            longest_time_scale=longest_time_scale, block_size=block_size, **unknown,
-        )  # fmt: skip
 
 
 register(

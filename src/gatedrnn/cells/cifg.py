@@ -1,13 +1,12 @@
 """LSTM with coupled input and forget gates (Greff et al. 2017, arXiv:1503.04069)."""
 
-from typing import Never
-
+import numpy as np
 import torch
 from torch import Tensor
 
-from gatedrnn.equations import LoopEquations, Recurrent
-from gatedrnn.layers import RecurrentLayer, SingleStep, documented
-from gatedrnn.registry import register
+from gatedrnn.cells.base import Cell, Layer, register
+from gatedrnn.cells.functions import sigmoid
+from gatedrnn.equations import Arrays, LoopEquations, NumpyStep, NumpyWeights, Recurrent
 from gatedrnn.shapes import State, Step
 
 
@@ -35,9 +34,16 @@ class CIFGEquations(LoopEquations):
         c = f * c + (1 - f) * torch.tanh(g)
         return recurrent.project(torch.sigmoid(o) * torch.tanh(c)), c
 
+    def numpy(self, gates: Arrays, state: Arrays, weights: NumpyWeights) -> NumpyStep:
+        (h, c), products = state, np.split(state[0] @ weights["weight_hh"].T, 3, axis=1)
+        f, g, o = (x + u for x, u in zip(gates, products, strict=True))
+        c = sigmoid(f) * c + (1 - sigmoid(f)) * np.tanh(g)
+        h = sigmoid(o) * np.tanh(c)
+        h = h @ weights["weight_hr"].T if "weight_hr" in weights else h
+        return h, (h, c)
 
-@documented
-class CIFG(RecurrentLayer[tuple[Tensor, Tensor]]):
+
+class CIFG(Layer[tuple[Tensor, Tensor]]):
     """LSTM with coupled input and forget gates (Greff et al. 2017, arXiv:1503.04069): i = 1 - f; f *keeps*.
 
     Example:
@@ -49,38 +55,11 @@ class CIFG(RecurrentLayer[tuple[Tensor, Tensor]]):
 
     cell_class = CIFGEquations
 
-    def __init__(
-        self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False,
-        dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0,
-        device: torch.device | str | None = None, dtype: torch.dtype | None = None, *,
-        zoneout: float = 0.0, input_dropout: float = 0.0, state_dropout: float = 0.0, weight_dropout: float = 0.0,
-        layer_norm: bool = False, weight_init: str | None = None, bias_init: str | None = None,
-        longest_time_scale: float | None = None, **unknown: Never,
-    ) -> None:  # fmt: skip
-        super().__init__(
-            input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, proj_size, device, dtype,
-            zoneout=zoneout, input_dropout=input_dropout, state_dropout=state_dropout, weight_dropout=weight_dropout,
-            layer_norm=layer_norm, weight_init=weight_init, bias_init=bias_init,
-            longest_time_scale=longest_time_scale, **unknown,
-        )  # fmt: skip
 
-
-@documented
-class CIFGCell(SingleStep[tuple[Tensor, Tensor]]):
+class CIFGCell(Cell[tuple[Tensor, Tensor]]):
     """One step of `CIFG`."""
 
     layer_class = CIFG
-
-    def __init__(
-        self, input_size: int, hidden_size: int, bias: bool = True, device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None, *,
-        weight_init: str | None = None, bias_init: str | None = None, longest_time_scale: float | None = None,
-        **unknown: Never,
-    ) -> None:  # fmt: skip
-        super().__init__(
-            input_size, hidden_size, bias, device, dtype, weight_init=weight_init, bias_init=bias_init,
-            longest_time_scale=longest_time_scale, **unknown,
-        )  # fmt: skip
 
 
 register(CIFG, single_step=CIFGCell)

@@ -1,13 +1,12 @@
 """Gated recurrent unit (Cho et al. 2014, arXiv:1406.1078)."""
 
-from typing import Never
-
+import numpy as np
 import torch
 from torch import Tensor
 
-from gatedrnn.equations import LoopEquations, Recurrent, TorchKernel
-from gatedrnn.layers import RecurrentLayer, SingleStep, documented
-from gatedrnn.registry import register
+from gatedrnn.cells.base import Cell, Layer, register
+from gatedrnn.cells.functions import sigmoid
+from gatedrnn.equations import Arrays, LoopEquations, NumpyStep, NumpyWeights, Recurrent, TorchKernel
 from gatedrnn.shapes import State, Step
 
 
@@ -24,7 +23,7 @@ class GRUEquations(LoopEquations):
     name = "gru"
     projections = ("reset", "update", "candidate")
     decay_gates = {"update": 1}
-    weight_init = bias_init = "torch"
+    bias_init = "torch"
     torch_kernel = TorchKernel("GRU", slower_than_native=True)
 
     def __init__(self, reset_after: bool = True) -> None:
@@ -43,9 +42,17 @@ class GRUEquations(LoopEquations):
         z = torch.sigmoid(x_z + h_z)
         return ((1 - z) * n + z * h,)
 
+    def numpy(self, gates: Arrays, state: Arrays, weights: NumpyWeights) -> NumpyStep:
+        (x_r, x_z, x_n), (h,) = gates, state
+        U_r, U_z, U_n = np.split(weights["weight_hh"], 3)
+        b_hr, b_hz, b_hn = np.split(weights.get("bias_hh", np.zeros(3 * h.shape[1])), 3)
+        r, z = sigmoid(x_r + h @ U_r.T + b_hr), sigmoid(x_z + h @ U_z.T + b_hz)
+        n = np.tanh(x_n + (r * (h @ U_n.T + b_hn) if self.reset_after else (r * h) @ U_n.T + b_hn))
+        h = (1 - z) * n + z * h
+        return h, (h,)
 
-@documented
-class GRU(RecurrentLayer[Tensor]):
+
+class GRU(Layer[Tensor]):
     """`torch.nn.GRU` with masks, resets, regularisers and streaming: same parameters, state dict and values.
 
     z *keeps*. There is no `proj_size`, as in torch. On a CPU our kernel runs it, which is faster than torch's.
@@ -63,39 +70,11 @@ class GRU(RecurrentLayer[Tensor]):
 
     cell_class = GRUEquations
 
-    def __init__(
-        self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False,
-        dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0,
-        device: torch.device | str | None = None, dtype: torch.dtype | None = None, *,
-        reset_after: bool = True,
-        zoneout: float = 0.0, input_dropout: float = 0.0, state_dropout: float = 0.0, weight_dropout: float = 0.0,
-        layer_norm: bool = False, weight_init: str | None = None, bias_init: str | None = None,
-        longest_time_scale: float | None = None, **unknown: Never,
-    ) -> None:  # fmt: skip
-        super().__init__(
-            input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, proj_size, device, dtype,
-            zoneout=zoneout, input_dropout=input_dropout, state_dropout=state_dropout, weight_dropout=weight_dropout,
-            layer_norm=layer_norm, weight_init=weight_init, bias_init=bias_init,
-            longest_time_scale=longest_time_scale, reset_after=reset_after, **unknown,
-        )  # fmt: skip
 
-
-@documented
-class GRUCell(SingleStep[Tensor]):
+class GRUCell(Cell[Tensor]):
     """`torch.nn.GRUCell`: the same parameters, state dict and values; `reset_after` as in `GRU`."""
 
     layer_class = GRU
-
-    def __init__(
-        self, input_size: int, hidden_size: int, bias: bool = True, device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None, *, reset_after: bool = True,
-        weight_init: str | None = None, bias_init: str | None = None, longest_time_scale: float | None = None,
-        **unknown: Never,
-    ) -> None:  # fmt: skip
-        super().__init__(
-            input_size, hidden_size, bias, device, dtype, weight_init=weight_init, bias_init=bias_init,
-            longest_time_scale=longest_time_scale, reset_after=reset_after, **unknown,
-        )  # fmt: skip
 
 
 register(GRU, single_step=GRUCell, variants=({"reset_after": False},))

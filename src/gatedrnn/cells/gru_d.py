@@ -1,13 +1,12 @@
 """Gated recurrent unit whose state decays with time (Che et al. 2018, arXiv:1606.01865)."""
 
-from typing import Never
-
+import numpy as np
 import torch
 from torch import Tensor
 
-from gatedrnn.equations import GappedLoopEquations, Recurrent
-from gatedrnn.layers import RecurrentLayer, SingleStep, documented
-from gatedrnn.registry import register
+from gatedrnn.cells.base import Cell, Layer, register
+from gatedrnn.cells.functions import sigmoid
+from gatedrnn.equations import Arrays, GappedLoopEquations, NumpyStep, NumpyWeights, Recurrent
 from gatedrnn.shapes import State, Step
 
 
@@ -41,9 +40,17 @@ class GRUDEquations(GappedLoopEquations):
         z = torch.sigmoid(x_z + h_z)
         return ((1 - z) * h + z * torch.tanh(x_n + h_n),)
 
+    def numpy(self, gates: Arrays, state: Arrays, weights: NumpyWeights) -> NumpyStep:
+        (x_r, x_z, x_n), (h,) = gates, state
+        U_r, U_z, U_n = np.split(weights["weight_hh"], 3)
+        delta = weights.get("gaps", np.ones((len(h), self.gap_features)))
+        h = h * np.exp(-np.maximum(0, delta @ weights["weight_gap"].T + weights.get("bias_gap", 0)))
+        z = sigmoid(x_z + h @ U_z.T)
+        h = (1 - z) * h + z * np.tanh(x_n + (sigmoid(x_r + h @ U_r.T) * h) @ U_n.T)
+        return h, (h,)
 
-@documented
-class GRUD(RecurrentLayer[Tensor]):
+
+class GRUD(Layer[Tensor]):
     """GRU whose state decays over the time since each feature was last seen (Che et al. 2018, arXiv:1606.01865).
 
     z *replaces*. For series with missing values at uneven times, by `gaps`: (batch, time), since the step before, as in
@@ -65,39 +72,11 @@ class GRUD(RecurrentLayer[Tensor]):
 
     cell_class = GRUDEquations
 
-    def __init__(
-        self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False,
-        dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0,
-        device: torch.device | str | None = None, dtype: torch.dtype | None = None, *,
-        gap_features: int = 1,
-        zoneout: float = 0.0, input_dropout: float = 0.0, state_dropout: float = 0.0, weight_dropout: float = 0.0,
-        layer_norm: bool = False, weight_init: str | None = None, bias_init: str | None = None,
-        longest_time_scale: float | None = None, **unknown: Never,
-    ) -> None:  # fmt: skip
-        super().__init__(
-            input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, proj_size, device, dtype,
-            zoneout=zoneout, input_dropout=input_dropout, state_dropout=state_dropout, weight_dropout=weight_dropout,
-            layer_norm=layer_norm, weight_init=weight_init, bias_init=bias_init,
-            longest_time_scale=longest_time_scale, gap_features=gap_features, **unknown,
-        )  # fmt: skip
 
-
-@documented
-class GRUDCell(SingleStep[Tensor]):
+class GRUDCell(Cell[Tensor]):
     """One step of `GRUD`; `gap_features` as there."""
 
     layer_class = GRUD
-
-    def __init__(
-        self, input_size: int, hidden_size: int, bias: bool = True, device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None, *, gap_features: int = 1,
-        weight_init: str | None = None, bias_init: str | None = None, longest_time_scale: float | None = None,
-        **unknown: Never,
-    ) -> None:  # fmt: skip
-        super().__init__(
-            input_size, hidden_size, bias, device, dtype, weight_init=weight_init, bias_init=bias_init,
-            longest_time_scale=longest_time_scale, gap_features=gap_features, **unknown,
-        )  # fmt: skip
 
 
 register(GRUD, single_step=GRUDCell)

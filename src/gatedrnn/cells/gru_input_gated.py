@@ -1,13 +1,12 @@
 """Step 2 from GRU to minGRU: gates read the input alone."""
 
-from typing import Never
-
+import numpy as np
 import torch
 from torch import Tensor
 
-from gatedrnn.equations import ConvexScanEquations
-from gatedrnn.layers import RecurrentLayer, SingleStep, documented
-from gatedrnn.registry import register
+from gatedrnn.cells.base import Cell, Layer, register
+from gatedrnn.cells.functions import sigmoid
+from gatedrnn.equations import Arrays, ConvexScanEquations, NumpyStep, NumpyWeights
 from gatedrnn.shapes import Series
 
 
@@ -31,9 +30,13 @@ class InputGatedGRUEquations(ConvexScanEquations):
         _, n = projected
         return torch.tanh(n)
 
+    def numpy(self, gates: Arrays, state: Arrays, weights: NumpyWeights) -> NumpyStep:
+        (z, n), (h,) = gates, state
+        h = (1 - sigmoid(z)) * np.tanh(n) + sigmoid(z) * h
+        return h, (h,)
 
-@documented
-class InputGatedGRU(RecurrentLayer[Tensor]):
+
+class InputGatedGRU(Layer[Tensor]):
     """GRU whose gates read the input alone, step 2 from GRU to minGRU, run by a scan; z *keeps*.
 
     Example:
@@ -45,38 +48,11 @@ class InputGatedGRU(RecurrentLayer[Tensor]):
 
     cell_class = InputGatedGRUEquations
 
-    def __init__(
-        self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False,
-        dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0,
-        device: torch.device | str | None = None, dtype: torch.dtype | None = None, *,
-        zoneout: float = 0.0, input_dropout: float = 0.0, state_dropout: float = 0.0, weight_dropout: float = 0.0,
-        layer_norm: bool = False, weight_init: str | None = None, bias_init: str | None = None,
-        longest_time_scale: float | None = None, **unknown: Never,
-    ) -> None:  # fmt: skip
-        super().__init__(
-            input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, proj_size, device, dtype,
-            zoneout=zoneout, input_dropout=input_dropout, state_dropout=state_dropout, weight_dropout=weight_dropout,
-            layer_norm=layer_norm, weight_init=weight_init, bias_init=bias_init,
-            longest_time_scale=longest_time_scale, **unknown,
-        )  # fmt: skip
 
-
-@documented
-class InputGatedGRUCell(SingleStep[Tensor]):
+class InputGatedGRUCell(Cell[Tensor]):
     """One step of `InputGatedGRU`."""
 
     layer_class = InputGatedGRU
-
-    def __init__(
-        self, input_size: int, hidden_size: int, bias: bool = True, device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None, *, 
-        weight_init: str | None = None, bias_init: str | None = None, longest_time_scale: float | None = None,
-        **unknown: Never,
-    ) -> None:  # fmt: skip
-        super().__init__(
-            input_size, hidden_size, bias, device, dtype, weight_init=weight_init, bias_init=bias_init,
-            longest_time_scale=longest_time_scale, **unknown,
-        )  # fmt: skip
 
 
 register(InputGatedGRU, single_step=InputGatedGRUCell)

@@ -1,13 +1,12 @@
 """Step 1 from GRU to minGRU: no reset gate."""
 
-from typing import Never
-
+import numpy as np
 import torch
 from torch import Tensor
 
-from gatedrnn.equations import LoopEquations, Recurrent
-from gatedrnn.layers import RecurrentLayer, SingleStep, documented
-from gatedrnn.registry import register
+from gatedrnn.cells.base import Cell, Layer, register
+from gatedrnn.cells.functions import sigmoid
+from gatedrnn.equations import Arrays, LoopEquations, NumpyStep, NumpyWeights, Recurrent
 from gatedrnn.shapes import State, Step
 
 
@@ -29,9 +28,14 @@ class NoResetGateGRUEquations(LoopEquations):
         z = torch.sigmoid(z)
         return ((1 - z) * torch.tanh(n) + z * h,)
 
+    def numpy(self, gates: Arrays, state: Arrays, weights: NumpyWeights) -> NumpyStep:
+        (h,), products = state, np.split(state[0] @ weights["weight_hh"].T, 2, axis=1)
+        z, n = (x + u for x, u in zip(gates, products, strict=True))
+        h = (1 - sigmoid(z)) * np.tanh(n) + sigmoid(z) * h
+        return h, (h,)
 
-@documented
-class NoResetGateGRU(RecurrentLayer[Tensor]):
+
+class NoResetGateGRU(Layer[Tensor]):
     """GRU without its reset gate, step 1 from GRU to minGRU; z *keeps*.
 
     Example:
@@ -43,38 +47,11 @@ class NoResetGateGRU(RecurrentLayer[Tensor]):
 
     cell_class = NoResetGateGRUEquations
 
-    def __init__(
-        self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False,
-        dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0,
-        device: torch.device | str | None = None, dtype: torch.dtype | None = None, *,
-        zoneout: float = 0.0, input_dropout: float = 0.0, state_dropout: float = 0.0, weight_dropout: float = 0.0,
-        layer_norm: bool = False, weight_init: str | None = None, bias_init: str | None = None,
-        longest_time_scale: float | None = None, **unknown: Never,
-    ) -> None:  # fmt: skip
-        super().__init__(
-            input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, proj_size, device, dtype,
-            zoneout=zoneout, input_dropout=input_dropout, state_dropout=state_dropout, weight_dropout=weight_dropout,
-            layer_norm=layer_norm, weight_init=weight_init, bias_init=bias_init,
-            longest_time_scale=longest_time_scale, **unknown,
-        )  # fmt: skip
 
-
-@documented
-class NoResetGateGRUCell(SingleStep[Tensor]):
+class NoResetGateGRUCell(Cell[Tensor]):
     """One step of `NoResetGateGRU`."""
 
     layer_class = NoResetGateGRU
-
-    def __init__(
-        self, input_size: int, hidden_size: int, bias: bool = True, device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None, *, 
-        weight_init: str | None = None, bias_init: str | None = None, longest_time_scale: float | None = None,
-        **unknown: Never,
-    ) -> None:  # fmt: skip
-        super().__init__(
-            input_size, hidden_size, bias, device, dtype, weight_init=weight_init, bias_init=bias_init,
-            longest_time_scale=longest_time_scale, **unknown,
-        )  # fmt: skip
 
 
 register(NoResetGateGRU, single_step=NoResetGateGRUCell)

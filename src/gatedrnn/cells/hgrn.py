@@ -1,19 +1,18 @@
 """Hierarchically gated recurrent network (Qin et al. 2023, arXiv:2311.04823)."""
 
 from collections.abc import Mapping
-from typing import Never
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid, silu
 
-from gatedrnn.equations import GappedScanEquations
-from gatedrnn.layers import RecurrentLayer, SingleStep, documented
-from gatedrnn.registry import register
+from gatedrnn.cells.base import Cell, Layer, register
+from gatedrnn.cells.functions import sigmoid
+from gatedrnn.equations import Arrays, GappedScanEquations, NumpyStep, NumpyWeights
 from gatedrnn.shapes import Series
 
 LEAST_BOUND, LARGEST_BOUND = 0.001, 0.95
-"""Of decays, at the beginning of training."""
+"""The range of the bounds at initialisation."""
 
 
 class HGRNEquations(GappedScanEquations):
@@ -34,7 +33,7 @@ class HGRNEquations(GappedScanEquations):
     diagonals = {"bound": None}
 
     def fill_diagonals(self, weights: Mapping[str, Tensor]) -> None:
-        """Bounds uniform from 0 to 0.95."""
+        """Draw bounds uniform from 0 to 0.95."""
         nn.init.uniform_(weights["bound"], LEAST_BOUND, LARGEST_BOUND).logit_()
 
     def coefficients(self, *projected: Series) -> tuple[Series, Series]:
@@ -47,9 +46,14 @@ class HGRNEquations(GappedScanEquations):
         log_decay = gaps * torch.logaddexp(logsigmoid(bound), logsigmoid(-bound) + logsigmoid(forget))
         return torch.exp(log_decay), -torch.expm1(log_decay) * silu(candidate)
 
+    def numpy(self, gates: Arrays, state: Arrays, weights: NumpyWeights) -> NumpyStep:
+        (v, f), (h,), bound = gates, state, sigmoid(weights["weight_bound"])
+        f = bound + (1 - bound) * sigmoid(f)
+        h = f * h + (1 - f) * v * sigmoid(v)
+        return h, (h,)
 
-@documented
-class HGRN(RecurrentLayer[Tensor]):
+
+class HGRN(Layer[Tensor]):
     """HGRN (Qin et al. 2023, arXiv:2311.04823), run by a scan: a decay above a learned bound; f *keeps*.
 
     The bound of each channel is the sigmoid of `weight_bound_l0`, which begins spread from 0 to 0.95.
@@ -63,38 +67,11 @@ class HGRN(RecurrentLayer[Tensor]):
 
     cell_class = HGRNEquations
 
-    def __init__(
-        self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False,
-        dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0,
-        device: torch.device | str | None = None, dtype: torch.dtype | None = None, *,
-        zoneout: float = 0.0, input_dropout: float = 0.0, state_dropout: float = 0.0, weight_dropout: float = 0.0,
-        layer_norm: bool = False, weight_init: str | None = None, bias_init: str | None = None,
-        longest_time_scale: float | None = None, **unknown: Never,
-    ) -> None:  # fmt: skip
-        super().__init__(
-            input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, proj_size, device, dtype,
-            zoneout=zoneout, input_dropout=input_dropout, state_dropout=state_dropout, weight_dropout=weight_dropout,
-            layer_norm=layer_norm, weight_init=weight_init, bias_init=bias_init,
-            longest_time_scale=longest_time_scale, **unknown,
-        )  # fmt: skip
 
-
-@documented
-class HGRNCell(SingleStep[Tensor]):
+class HGRNCell(Cell[Tensor]):
     """One step of `HGRN`."""
 
     layer_class = HGRN
-
-    def __init__(
-        self, input_size: int, hidden_size: int, bias: bool = True, device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None, *,
-        weight_init: str | None = None, bias_init: str | None = None, longest_time_scale: float | None = None,
-        **unknown: Never,
-    ) -> None:  # fmt: skip
-        super().__init__(
-            input_size, hidden_size, bias, device, dtype, weight_init=weight_init, bias_init=bias_init,
-            longest_time_scale=longest_time_scale, **unknown,
-        )  # fmt: skip
 
 
 register(HGRN, single_step=HGRNCell)

@@ -1,14 +1,14 @@
 """Independently recurrent network (Li et al. 2018, arXiv:1803.04831)."""
 
 from collections.abc import Mapping
-from typing import Literal, Never
+from typing import Literal
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from gatedrnn.equations import Diagonal, ElementwiseLoopEquations, Recurrent
-from gatedrnn.layers import RecurrentLayer, SingleStep, documented
-from gatedrnn.registry import register
+from gatedrnn.cells.base import Cell, Layer, register
+from gatedrnn.equations import Arrays, Diagonal, ElementwiseLoopEquations, NumpyStep, NumpyWeights, Recurrent
 from gatedrnn.shapes import State, Step
 
 ACTIVATIONS = {"relu": torch.relu, "tanh": torch.tanh}
@@ -33,7 +33,7 @@ class IndRNNEquations(ElementwiseLoopEquations):
         self.activation = activation
 
     def fill_diagonals(self, weights: Mapping[str, Tensor]) -> None:
-        """Uniform from 0 to 1."""
+        """Draw u uniform from 0 to 1."""
         nn.init.uniform_(weights["u"])
 
     def step(self, projected: tuple[Step, ...], state: tuple[State, ...], recurrent: Recurrent) -> tuple[State, ...]:
@@ -41,9 +41,14 @@ class IndRNNEquations(ElementwiseLoopEquations):
         u = recurrent.diagonal("u")
         return (ACTIVATIONS[self.activation](candidate + u * recurrent.drop(h)),)
 
+    def numpy(self, gates: Arrays, state: Arrays, weights: NumpyWeights) -> NumpyStep:
+        (candidate,), (h,) = gates, state
+        summed = candidate + weights["weight_u"] * h
+        h = np.maximum(summed, 0) if self.activation == "relu" else np.tanh(summed)
+        return h, (h,)
 
-@documented
-class IndRNN(RecurrentLayer[Tensor]):
+
+class IndRNN(Layer[Tensor]):
     """Independently recurrent network (Li et al. 2018, arXiv:1803.04831): each channel reads its own state alone.
 
     The weight of the state, `weight_u_l0` of shape (hidden_size,), begins uniform from 0 to 1.
@@ -60,39 +65,11 @@ class IndRNN(RecurrentLayer[Tensor]):
 
     cell_class = IndRNNEquations
 
-    def __init__(
-        self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False,
-        dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0,
-        device: torch.device | str | None = None, dtype: torch.dtype | None = None, *,
-        activation: Literal["relu", "tanh"] = "relu",
-        zoneout: float = 0.0, input_dropout: float = 0.0, state_dropout: float = 0.0, weight_dropout: float = 0.0,
-        layer_norm: bool = False, weight_init: str | None = None, bias_init: str | None = None,
-        longest_time_scale: float | None = None, **unknown: Never,
-    ) -> None:  # fmt: skip
-        super().__init__(
-            input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, proj_size, device, dtype,
-            zoneout=zoneout, input_dropout=input_dropout, state_dropout=state_dropout, weight_dropout=weight_dropout,
-            layer_norm=layer_norm, weight_init=weight_init, bias_init=bias_init,
-            longest_time_scale=longest_time_scale, activation=activation, **unknown,
-        )  # fmt: skip
 
-
-@documented
-class IndRNNCell(SingleStep[Tensor]):
+class IndRNNCell(Cell[Tensor]):
     """One step of `IndRNN`; `activation` as there."""
 
     layer_class = IndRNN
-
-    def __init__(
-        self, input_size: int, hidden_size: int, bias: bool = True, device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None, *, activation: Literal["relu", "tanh"] = "relu",
-        weight_init: str | None = None, bias_init: str | None = None, longest_time_scale: float | None = None,
-        **unknown: Never,
-    ) -> None:  # fmt: skip
-        super().__init__(
-            input_size, hidden_size, bias, device, dtype, weight_init=weight_init, bias_init=bias_init,
-            longest_time_scale=longest_time_scale, activation=activation, **unknown,
-        )  # fmt: skip
 
 
 register(IndRNN, single_step=IndRNNCell, variants=({"activation": "tanh"},))

@@ -1,4 +1,4 @@
-"""Weights of other libraries."""
+"""Layers from weights of other libraries."""
 
 from collections.abc import Mapping
 
@@ -15,7 +15,7 @@ _LAYERS: dict[str, tuple[type[MinGRU] | type[MinLSTM], int]] = {
 
 
 def from_min_gru_pytorch(module: nn.Module | Mapping[str, Tensor]) -> MinGRU | MinLSTM:
-    """The layer with the weights of a `minGRU` or `minLSTM` of the package minGRU-pytorch (lucidrains).
+    """Return a layer with the weights of a `minGRU` or `minLSTM` of the package minGRU-pytorch (lucidrains).
 
     Args:
         module: the module, or its state dict.
@@ -28,16 +28,16 @@ def from_min_gru_pytorch(module: nn.Module | Mapping[str, Tensor]) -> MinGRU | M
         ValueError: a state dict of another shape.
     """
     weights: dict[str, Tensor] = dict(module.state_dict() if isinstance(module, nn.Module) else module)
-    found = [key for key in _LAYERS if key in weights]
+    keys = [key for key in _LAYERS if key in weights]
     unknown = sorted(set(weights) - {*_LAYERS, "to_out.weight"})
-    if len(found) != 1 or unknown:
+    if len(keys) != 1 or unknown:
         raise ValueError(
             f"a minGRU or minLSTM holds {' or '.join(_LAYERS)}, and maybe to_out.weight; got {sorted(weights)}"
         )
-    layer_class, gates = _LAYERS[found[0]]
-    gate_weight, out = weights[found[0]], weights.get("to_out.weight")
+    layer_class, gates = _LAYERS[keys[0]]
+    gate_weight, out = weights[keys[0]], weights.get("to_out.weight")
     if gate_weight.dim() != 2 or gate_weight.shape[0] % gates:
-        raise ValueError(f"{found[0]} must be ({gates} · channels, features), got {tuple(gate_weight.shape)}")
+        raise ValueError(f"{keys[0]} must be ({gates} · channels, features), got {tuple(gate_weight.shape)}")
     channels = gate_weight.shape[0] // gates
     if out is not None and (out.dim() != 2 or out.shape[1] != channels):
         raise ValueError(f"to_out.weight must be (features, {channels}), got {tuple(out.shape)}")

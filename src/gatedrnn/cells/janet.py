@@ -1,13 +1,12 @@
 """JANET: an LSTM with its forget gate alone (van der Westhuizen & Lasenby 2018, arXiv:1804.04849)."""
 
-from typing import Never
-
+import numpy as np
 import torch
 from torch import Tensor
 
-from gatedrnn.equations import LoopEquations, Recurrent
-from gatedrnn.layers import RecurrentLayer, SingleStep, documented
-from gatedrnn.registry import register
+from gatedrnn.cells.base import Cell, Layer, register
+from gatedrnn.cells.functions import sigmoid
+from gatedrnn.equations import Arrays, LoopEquations, NumpyStep, NumpyWeights, Recurrent
 from gatedrnn.shapes import State, Step
 
 
@@ -33,9 +32,14 @@ class JANETEquations(LoopEquations):
         s_t, n = (x + r for x, r in zip(projected, recurrent(h), strict=True))
         return (torch.sigmoid(s_t) * h + torch.sigmoid(self.beta - s_t) * torch.tanh(n),)
 
+    def numpy(self, gates: Arrays, state: Arrays, weights: NumpyWeights) -> NumpyStep:
+        (h,), products = state, np.split(state[0] @ weights["weight_hh"].T, 2, axis=1)
+        s, n = (x + u for x, u in zip(gates, products, strict=True))
+        h = sigmoid(s) * h + (1 - sigmoid(s - self.beta)) * np.tanh(n)
+        return h, (h,)
 
-@documented
-class JANET(RecurrentLayer[Tensor]):
+
+class JANET(Layer[Tensor]):
     """An LSTM with its forget gate alone, JANET (van der Westhuizen & Lasenby 2018, arXiv:1804.04849).
 
     The gate *keeps*. Its bias begins spread over time scales, the chrono initialisation of the paper.
@@ -52,39 +56,11 @@ class JANET(RecurrentLayer[Tensor]):
 
     cell_class = JANETEquations
 
-    def __init__(
-        self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False,
-        dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0,
-        device: torch.device | str | None = None, dtype: torch.dtype | None = None, *,
-        beta: float = 1.0,
-        zoneout: float = 0.0, input_dropout: float = 0.0, state_dropout: float = 0.0, weight_dropout: float = 0.0,
-        layer_norm: bool = False, weight_init: str | None = None, bias_init: str | None = None,
-        longest_time_scale: float | None = None, **unknown: Never,
-    ) -> None:  # fmt: skip
-        super().__init__(
-            input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, proj_size, device, dtype,
-            zoneout=zoneout, input_dropout=input_dropout, state_dropout=state_dropout, weight_dropout=weight_dropout,
-            layer_norm=layer_norm, weight_init=weight_init, bias_init=bias_init,
-            longest_time_scale=longest_time_scale, beta=beta, **unknown,
-        )  # fmt: skip
 
-
-@documented
-class JANETCell(SingleStep[Tensor]):
+class JANETCell(Cell[Tensor]):
     """One step of `JANET`; `beta` as there."""
 
     layer_class = JANET
-
-    def __init__(
-        self, input_size: int, hidden_size: int, bias: bool = True, device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None, *, beta: float = 1.0,
-        weight_init: str | None = None, bias_init: str | None = None, longest_time_scale: float | None = None,
-        **unknown: Never,
-    ) -> None:  # fmt: skip
-        super().__init__(
-            input_size, hidden_size, bias, device, dtype, weight_init=weight_init, bias_init=bias_init,
-            longest_time_scale=longest_time_scale, beta=beta, **unknown,
-        )  # fmt: skip
 
 
 register(JANET, single_step=JANETCell, variants=({"beta": 0.0},))

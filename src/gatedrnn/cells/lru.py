@@ -2,18 +2,17 @@
 
 import math
 from collections.abc import Mapping
-from typing import Never
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from gatedrnn.equations import BlockKernel, BlockScanEquations
-from gatedrnn.layers import RecurrentLayer, SingleStep, documented
-from gatedrnn.registry import register
+from gatedrnn.cells.base import Cell, Layer, register
+from gatedrnn.equations import Arrays, BlockKernel, BlockScanEquations, NumpyStep, NumpyWeights
 from gatedrnn.shapes import Series
 
 LEAST_RADIUS, LARGEST_RADIUS, LARGEST_PHASE = 0.9, 0.999, 2 * math.pi
-"""Of the decays, at the beginning of training."""
+"""The ranges of |a| and of its angle at initialisation."""
 
 
 class LRUEquations(BlockScanEquations):
@@ -35,7 +34,7 @@ class LRUEquations(BlockScanEquations):
     bias_init = "zeros"
 
     def fill_diagonals(self, weights: Mapping[str, Tensor]) -> None:
-        """|a|^2 uniform from 0.9^2 to 0.999^2, the angle uniform over the circle, and exp(gamma) = sqrt(1 - |a|^2)."""
+        """Draw |a|^2 uniform from 0.9^2 to 0.999^2 and the angle over the circle; exp(gamma) = sqrt(1 - |a|^2)."""
         squares = nn.init.uniform_(weights["nu"], LEAST_RADIUS**2, LARGEST_RADIUS**2)
         weights["gamma"].copy_(0.5 * torch.log1p(-squares))
         squares.log_().mul_(-0.5).log_()
@@ -64,9 +63,16 @@ class LRUEquations(BlockScanEquations):
         drive = candidate.unflatten(-1, (2, -1)) * torch.exp(gamma)
         return turn.expand(*candidate.shape[:-1], 2, 2, -1), drive.flatten(-2)
 
+    def numpy(self, gates: Arrays, state: Arrays, weights: NumpyWeights) -> NumpyStep:
+        real, imaginary = np.split(state[0], 2, axis=1)
+        real_input, imaginary_input = np.split(gates[0], 2, axis=1)
+        a = np.exp(-np.exp(weights["weight_nu"]) + 1j * np.exp(weights["weight_theta"]))
+        h = a * (real + 1j * imaginary) + np.exp(weights["weight_gamma"]) * (real_input + 1j * imaginary_input)
+        joined = np.concatenate([h.real, h.imag], axis=1)
+        return joined, (joined,)
 
-@documented
-class LRU(RecurrentLayer[Tensor]):
+
+class LRU(Layer[Tensor]):
     """LRU (Orvieto et al. 2023, arXiv:2303.06349), run by a scan: complex channels with a fixed decay and angle.
 
     hidden_size is even: the state's real parts, then its imaginary ones. `weight_nu_l0`, `weight_theta_l0` and
@@ -81,38 +87,11 @@ class LRU(RecurrentLayer[Tensor]):
 
     cell_class = LRUEquations
 
-    def __init__(
-        self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False,
-        dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0,
-        device: torch.device | str | None = None, dtype: torch.dtype | None = None, *,
-        zoneout: float = 0.0, input_dropout: float = 0.0, state_dropout: float = 0.0, weight_dropout: float = 0.0,
-        layer_norm: bool = False, weight_init: str | None = None, bias_init: str | None = None,
-        longest_time_scale: float | None = None, **unknown: Never,
-    ) -> None:  # fmt: skip
-        super().__init__(
-            input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, proj_size, device, dtype,
-            zoneout=zoneout, input_dropout=input_dropout, state_dropout=state_dropout, weight_dropout=weight_dropout,
-            layer_norm=layer_norm, weight_init=weight_init, bias_init=bias_init,
-            longest_time_scale=longest_time_scale, **unknown,
-        )  # fmt: skip
 
-
-@documented
-class LRUCell(SingleStep[Tensor]):
+class LRUCell(Cell[Tensor]):
     """One step of `LRU`."""
 
     layer_class = LRU
-
-    def __init__(
-        self, input_size: int, hidden_size: int, bias: bool = True, device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None, *,
-        weight_init: str | None = None, bias_init: str | None = None, longest_time_scale: float | None = None,
-        **unknown: Never,
-    ) -> None:  # fmt: skip
-        super().__init__(
-            input_size, hidden_size, bias, device, dtype, weight_init=weight_init, bias_init=bias_init,
-            longest_time_scale=longest_time_scale, **unknown,
-        )  # fmt: skip
 
 
 register(LRU, single_step=LRUCell)

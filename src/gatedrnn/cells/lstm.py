@@ -1,13 +1,12 @@
 """Long short-term memory (Hochreiter & Schmidhuber 1997)."""
 
-from typing import Never
-
+import numpy as np
 import torch
 from torch import Tensor
 
-from gatedrnn.equations import LoopEquations, Recurrent, TorchKernel
-from gatedrnn.layers import RecurrentLayer, SingleStep, documented
-from gatedrnn.registry import register
+from gatedrnn.cells.base import Cell, Layer, register
+from gatedrnn.cells.functions import sigmoid
+from gatedrnn.equations import Arrays, LoopEquations, NumpyStep, NumpyWeights, Recurrent, TorchKernel
 from gatedrnn.shapes import State, Step
 
 
@@ -23,7 +22,7 @@ class LSTMEquations(LoopEquations):
     """
 
     name = "lstm"
-    weight_init = bias_init = "torch"
+    bias_init = "torch"
     torch_kernel = TorchKernel("LSTM", padding_gates={"input": -1.0, "forget": 1.0}, projects=True)  # c = 1 * c + 0 * g
     projections = ("input", "forget", "candidate", "output")
     decay_gates = {"forget": 1}
@@ -38,9 +37,16 @@ class LSTMEquations(LoopEquations):
         h = recurrent.project(torch.sigmoid(o) * torch.tanh(c))
         return h, c
 
+    def numpy(self, gates: Arrays, state: Arrays, weights: NumpyWeights) -> NumpyStep:
+        (h, c), products = state, state[0] @ weights["weight_hh"].T + weights.get("bias_hh", 0)
+        i, f, g, o = (x + u for x, u in zip(gates, np.split(products, 4, axis=1), strict=True))
+        c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
+        h = sigmoid(o) * np.tanh(c)
+        h = h @ weights["weight_hr"].T if "weight_hr" in weights else h
+        return h, (h, c)
 
-@documented
-class LSTM(RecurrentLayer[tuple[Tensor, Tensor]]):
+
+class LSTM(Layer[tuple[Tensor, Tensor]]):
     """`torch.nn.LSTM` with masks, resets, regularisers and streaming: same parameters, state dict, values and kernels.
 
     The forget gate *keeps*. With `proj_size`, which must be below hidden_size, the projected output is also what the
@@ -55,38 +61,11 @@ class LSTM(RecurrentLayer[tuple[Tensor, Tensor]]):
 
     cell_class = LSTMEquations
 
-    def __init__(
-        self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False,
-        dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0,
-        device: torch.device | str | None = None, dtype: torch.dtype | None = None, *,
-        zoneout: float = 0.0, input_dropout: float = 0.0, state_dropout: float = 0.0, weight_dropout: float = 0.0,
-        layer_norm: bool = False, weight_init: str | None = None, bias_init: str | None = None,
-        longest_time_scale: float | None = None, **unknown: Never,
-    ) -> None:  # fmt: skip
-        super().__init__(
-            input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, proj_size, device, dtype,
-            zoneout=zoneout, input_dropout=input_dropout, state_dropout=state_dropout, weight_dropout=weight_dropout,
-            layer_norm=layer_norm, weight_init=weight_init, bias_init=bias_init,
-            longest_time_scale=longest_time_scale, **unknown,
-        )  # fmt: skip
 
-
-@documented
-class LSTMCell(SingleStep[tuple[Tensor, Tensor]]):
+class LSTMCell(Cell[tuple[Tensor, Tensor]]):
     """`torch.nn.LSTMCell`: the same parameters, state dict and values."""
 
     layer_class = LSTM
-
-    def __init__(
-        self, input_size: int, hidden_size: int, bias: bool = True, device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None, *, 
-        weight_init: str | None = None, bias_init: str | None = None, longest_time_scale: float | None = None,
-        **unknown: Never,
-    ) -> None:  # fmt: skip
-        super().__init__(
-            input_size, hidden_size, bias, device, dtype, weight_init=weight_init, bias_init=bias_init,
-            longest_time_scale=longest_time_scale, **unknown,
-        )  # fmt: skip
 
 
 register(LSTM, single_step=LSTMCell)

@@ -1,14 +1,13 @@
 """Step 2 from LSTM to minLSTM: gates read the input alone."""
 
-from typing import Never
-
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from gatedrnn.equations import GappedScanEquations
-from gatedrnn.layers import RecurrentLayer, SingleStep, documented
-from gatedrnn.registry import register
+from gatedrnn.cells.base import Cell, Layer, register
+from gatedrnn.cells.functions import sigmoid
+from gatedrnn.equations import Arrays, GappedScanEquations, NumpyStep, NumpyWeights
 from gatedrnn.shapes import Series
 
 
@@ -35,9 +34,13 @@ class InputGatedLSTMEquations(GappedScanEquations):
     def output(self, state: tuple[Series, ...], projected: tuple[Series, ...]) -> Series:
         return torch.tanh(state[0])
 
+    def numpy(self, gates: Arrays, state: Arrays, weights: NumpyWeights) -> NumpyStep:
+        (i, f, g), (c,) = gates, state
+        c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
+        return np.tanh(c), (c,)
 
-@documented
-class InputGatedLSTM(RecurrentLayer[Tensor]):
+
+class InputGatedLSTM(Layer[Tensor]):
     """LSTM whose gates read the input alone, step 2 from LSTM to minLSTM, run by a scan; the state is c.
 
     The forget gate *keeps*.
@@ -51,38 +54,11 @@ class InputGatedLSTM(RecurrentLayer[Tensor]):
 
     cell_class = InputGatedLSTMEquations
 
-    def __init__(
-        self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False,
-        dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0,
-        device: torch.device | str | None = None, dtype: torch.dtype | None = None, *,
-        zoneout: float = 0.0, input_dropout: float = 0.0, state_dropout: float = 0.0, weight_dropout: float = 0.0,
-        layer_norm: bool = False, weight_init: str | None = None, bias_init: str | None = None,
-        longest_time_scale: float | None = None, **unknown: Never,
-    ) -> None:  # fmt: skip
-        super().__init__(
-            input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, proj_size, device, dtype,
-            zoneout=zoneout, input_dropout=input_dropout, state_dropout=state_dropout, weight_dropout=weight_dropout,
-            layer_norm=layer_norm, weight_init=weight_init, bias_init=bias_init,
-            longest_time_scale=longest_time_scale, **unknown,
-        )  # fmt: skip
 
-
-@documented
-class InputGatedLSTMCell(SingleStep[Tensor]):
+class InputGatedLSTMCell(Cell[Tensor]):
     """One step of `InputGatedLSTM`; the state is c."""
 
     layer_class = InputGatedLSTM
-
-    def __init__(
-        self, input_size: int, hidden_size: int, bias: bool = True, device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None, *, 
-        weight_init: str | None = None, bias_init: str | None = None, longest_time_scale: float | None = None,
-        **unknown: Never,
-    ) -> None:  # fmt: skip
-        super().__init__(
-            input_size, hidden_size, bias, device, dtype, weight_init=weight_init, bias_init=bias_init,
-            longest_time_scale=longest_time_scale, **unknown,
-        )  # fmt: skip
 
 
 register(InputGatedLSTM, single_step=InputGatedLSTMCell)

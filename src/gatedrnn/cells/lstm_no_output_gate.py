@@ -1,13 +1,12 @@
 """Step 1 from LSTM to minLSTM: no output gate."""
 
-from typing import Never
-
+import numpy as np
 import torch
 from torch import Tensor
 
-from gatedrnn.equations import LoopEquations, Recurrent
-from gatedrnn.layers import RecurrentLayer, SingleStep, documented
-from gatedrnn.registry import register
+from gatedrnn.cells.base import Cell, Layer, register
+from gatedrnn.cells.functions import sigmoid
+from gatedrnn.equations import Arrays, LoopEquations, NumpyStep, NumpyWeights, Recurrent
 from gatedrnn.shapes import Series, State, Step
 
 
@@ -34,9 +33,14 @@ class NoOutputGateLSTMEquations(LoopEquations):
     def output(self, state: tuple[Series, ...], projected: tuple[Series, ...]) -> Series:
         return torch.tanh(state[0])
 
+    def numpy(self, gates: Arrays, state: Arrays, weights: NumpyWeights) -> NumpyStep:
+        (c,), products = state, np.split(np.tanh(state[0]) @ weights["weight_hh"].T, 3, axis=1)
+        i, f, g = (x + u for x, u in zip(gates, products, strict=True))
+        c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
+        return np.tanh(c), (c,)
 
-@documented
-class NoOutputGateLSTM(RecurrentLayer[Tensor]):
+
+class NoOutputGateLSTM(Layer[Tensor]):
     """LSTM without its output gate, step 1 from LSTM to minLSTM; the forget gate *keeps*, and the state is c.
 
     Example:
@@ -48,38 +52,11 @@ class NoOutputGateLSTM(RecurrentLayer[Tensor]):
 
     cell_class = NoOutputGateLSTMEquations
 
-    def __init__(
-        self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False,
-        dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0,
-        device: torch.device | str | None = None, dtype: torch.dtype | None = None, *,
-        zoneout: float = 0.0, input_dropout: float = 0.0, state_dropout: float = 0.0, weight_dropout: float = 0.0,
-        layer_norm: bool = False, weight_init: str | None = None, bias_init: str | None = None,
-        longest_time_scale: float | None = None, **unknown: Never,
-    ) -> None:  # fmt: skip
-        super().__init__(
-            input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, proj_size, device, dtype,
-            zoneout=zoneout, input_dropout=input_dropout, state_dropout=state_dropout, weight_dropout=weight_dropout,
-            layer_norm=layer_norm, weight_init=weight_init, bias_init=bias_init,
-            longest_time_scale=longest_time_scale, **unknown,
-        )  # fmt: skip
 
-
-@documented
-class NoOutputGateLSTMCell(SingleStep[Tensor]):
+class NoOutputGateLSTMCell(Cell[Tensor]):
     """One step of `NoOutputGateLSTM`; the state is c."""
 
     layer_class = NoOutputGateLSTM
-
-    def __init__(
-        self, input_size: int, hidden_size: int, bias: bool = True, device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None, *, 
-        weight_init: str | None = None, bias_init: str | None = None, longest_time_scale: float | None = None,
-        **unknown: Never,
-    ) -> None:  # fmt: skip
-        super().__init__(
-            input_size, hidden_size, bias, device, dtype, weight_init=weight_init, bias_init=bias_init,
-            longest_time_scale=longest_time_scale, **unknown,
-        )  # fmt: skip
 
 
 register(NoOutputGateLSTM, single_step=NoOutputGateLSTMCell)

@@ -1,14 +1,13 @@
 """Step 3 from LSTM to minLSTM: input and forget gate sum to one."""
 
-from typing import Never
-
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from gatedrnn.equations import ConvexScanEquations
-from gatedrnn.layers import RecurrentLayer, SingleStep, documented
-from gatedrnn.registry import register
+from gatedrnn.cells.base import Cell, Layer, register
+from gatedrnn.cells.functions import sigmoid
+from gatedrnn.equations import Arrays, ConvexScanEquations, NumpyStep, NumpyWeights
 from gatedrnn.shapes import Series
 
 
@@ -36,6 +35,13 @@ class NormalizedLSTMEquations(ConvexScanEquations):
     def output(self, state: tuple[Series, ...], projected: tuple[Series, ...]) -> Series:
         return torch.tanh(state[0])
 
+    def numpy(self, gates: Arrays, state: Arrays, weights: NumpyWeights) -> NumpyStep:
+        (i, f, g), (c,) = gates, state
+        # f/(f+i) = sigmoid(log f - log i); the plain quotient is 0/0 where both gates are shut.
+        log_ratio = np.logaddexp(0, -i) - np.logaddexp(0, -f)
+        c = sigmoid(log_ratio) * c + sigmoid(-log_ratio) * np.tanh(g)
+        return np.tanh(c), (c,)
+
 
 def normalized_log_ratio(forget: Series, input_: Series) -> Series:
     """log f - log i of the two gates from their pre-activations: sigmoid of it is f / (f + i), which where both gates
@@ -43,8 +49,7 @@ def normalized_log_ratio(forget: Series, input_: Series) -> Series:
     return softplus(-input_) - softplus(-forget)
 
 
-@documented
-class NormalizedLSTM(RecurrentLayer[Tensor]):
+class NormalizedLSTM(Layer[Tensor]):
     """LSTM whose input and forget gate sum to one, step 3 from LSTM to minLSTM, run by a scan; the state is c.
 
     The forget gate *keeps*. Without the two tanh this is minLSTM.
@@ -58,38 +63,11 @@ class NormalizedLSTM(RecurrentLayer[Tensor]):
 
     cell_class = NormalizedLSTMEquations
 
-    def __init__(
-        self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False,
-        dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0,
-        device: torch.device | str | None = None, dtype: torch.dtype | None = None, *,
-        zoneout: float = 0.0, input_dropout: float = 0.0, state_dropout: float = 0.0, weight_dropout: float = 0.0,
-        layer_norm: bool = False, weight_init: str | None = None, bias_init: str | None = None,
-        longest_time_scale: float | None = None, **unknown: Never,
-    ) -> None:  # fmt: skip
-        super().__init__(
-            input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, proj_size, device, dtype,
-            zoneout=zoneout, input_dropout=input_dropout, state_dropout=state_dropout, weight_dropout=weight_dropout,
-            layer_norm=layer_norm, weight_init=weight_init, bias_init=bias_init,
-            longest_time_scale=longest_time_scale, **unknown,
-        )  # fmt: skip
 
-
-@documented
-class NormalizedLSTMCell(SingleStep[Tensor]):
+class NormalizedLSTMCell(Cell[Tensor]):
     """One step of `NormalizedLSTM`; the state is c."""
 
     layer_class = NormalizedLSTM
-
-    def __init__(
-        self, input_size: int, hidden_size: int, bias: bool = True, device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None, *, 
-        weight_init: str | None = None, bias_init: str | None = None, longest_time_scale: float | None = None,
-        **unknown: Never,
-    ) -> None:  # fmt: skip
-        super().__init__(
-            input_size, hidden_size, bias, device, dtype, weight_init=weight_init, bias_init=bias_init,
-            longest_time_scale=longest_time_scale, **unknown,
-        )  # fmt: skip
 
 
 register(NormalizedLSTM, single_step=NormalizedLSTMCell)

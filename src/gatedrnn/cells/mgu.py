@@ -1,13 +1,12 @@
 """Minimal gated unit (Zhou et al. 2016, arXiv:1603.09420)."""
 
-from typing import Never
-
+import numpy as np
 import torch
 from torch import Tensor
 
-from gatedrnn.equations import LoopEquations, Recurrent
-from gatedrnn.layers import RecurrentLayer, SingleStep, documented
-from gatedrnn.registry import register
+from gatedrnn.cells.base import Cell, Layer, register
+from gatedrnn.cells.functions import sigmoid
+from gatedrnn.equations import Arrays, LoopEquations, NumpyStep, NumpyWeights, Recurrent
 from gatedrnn.shapes import State, Step
 
 
@@ -36,9 +35,16 @@ class MGUEquations(LoopEquations):
         n = torch.tanh(x_n + h_n)
         return (f * h + (1 - f) * n,) if self.keep else ((1 - f) * h + f * n,)
 
+    def numpy(self, gates: Arrays, state: Arrays, weights: NumpyWeights) -> NumpyStep:
+        (x_f, x_n), (h,) = gates, state
+        U_f, U_n = np.split(weights["weight_hh"], 2)
+        f = sigmoid(x_f + h @ U_f.T)
+        n = np.tanh(x_n + (f * h) @ U_n.T)
+        h = f * h + (1 - f) * n if self.keep else (1 - f) * h + f * n
+        return h, (h,)
 
-@documented
-class MGU(RecurrentLayer[Tensor]):
+
+class MGU(Layer[Tensor]):
     """Minimal gated unit (Zhou et al. 2016, arXiv:1603.09420); f *replaces*.
 
     Keyword Args:
@@ -53,39 +59,11 @@ class MGU(RecurrentLayer[Tensor]):
 
     cell_class = MGUEquations
 
-    def __init__(
-        self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False,
-        dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0,
-        device: torch.device | str | None = None, dtype: torch.dtype | None = None, *,
-        keep: bool = False,
-        zoneout: float = 0.0, input_dropout: float = 0.0, state_dropout: float = 0.0, weight_dropout: float = 0.0,
-        layer_norm: bool = False, weight_init: str | None = None, bias_init: str | None = None,
-        longest_time_scale: float | None = None, **unknown: Never,
-    ) -> None:  # fmt: skip
-        super().__init__(
-            input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, proj_size, device, dtype,
-            zoneout=zoneout, input_dropout=input_dropout, state_dropout=state_dropout, weight_dropout=weight_dropout,
-            layer_norm=layer_norm, weight_init=weight_init, bias_init=bias_init,
-            longest_time_scale=longest_time_scale, keep=keep, **unknown,
-        )  # fmt: skip
 
-
-@documented
-class MGUCell(SingleStep[Tensor]):
+class MGUCell(Cell[Tensor]):
     """One step of `MGU`; `keep` as there."""
 
     layer_class = MGU
-
-    def __init__(
-        self, input_size: int, hidden_size: int, bias: bool = True, device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None, *, keep: bool = False,
-        weight_init: str | None = None, bias_init: str | None = None, longest_time_scale: float | None = None,
-        **unknown: Never,
-    ) -> None:  # fmt: skip
-        super().__init__(
-            input_size, hidden_size, bias, device, dtype, weight_init=weight_init, bias_init=bias_init,
-            longest_time_scale=longest_time_scale, keep=keep, **unknown,
-        )  # fmt: skip
 
 
 register(MGU, single_step=MGUCell, variants=({"keep": True},))

@@ -1,14 +1,10 @@
 """Minimal GRU (Feng et al. 2024, arXiv:2410.01201)."""
 
-from typing import Never
-
-import torch
 from torch import Tensor
 
-from gatedrnn.cells.activations import ACTIVATIONS, Activation, check_activation, log_g
-from gatedrnn.equations import PositiveScanEquations
-from gatedrnn.layers import RecurrentLayer, SingleStep, documented
-from gatedrnn.registry import register
+from gatedrnn.cells.base import Cell, Layer, register
+from gatedrnn.cells.functions import ACTIVATIONS, Activation, check_activation, log_g, numpy_g, sigmoid
+from gatedrnn.equations import Arrays, NumpyStep, NumpyWeights, PositiveScanEquations
 from gatedrnn.shapes import Series
 
 
@@ -41,9 +37,13 @@ class MinGRUEquations(PositiveScanEquations):
         v, _ = projected
         return log_g(v)
 
+    def numpy(self, gates: Arrays, state: Arrays, weights: NumpyWeights) -> NumpyStep:
+        (v, z), (h,) = gates, state
+        h = (1 - sigmoid(z)) * h + sigmoid(z) * (numpy_g(v) if self.activation == "g" else v)
+        return h, (h,)
 
-@documented
-class MinGRU(RecurrentLayer[Tensor]):
+
+class MinGRU(Layer[Tensor]):
     """minGRU (Feng et al. 2024, arXiv:2410.01201), run by a scan; z *replaces* (in `GRU` it keeps).
 
     Keyword Args:
@@ -60,39 +60,11 @@ class MinGRU(RecurrentLayer[Tensor]):
 
     cell_class = MinGRUEquations
 
-    def __init__(
-        self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False,
-        dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0,
-        device: torch.device | str | None = None, dtype: torch.dtype | None = None, *,
-        activation: Activation = "g", log_space: bool = False,
-        zoneout: float = 0.0, input_dropout: float = 0.0, state_dropout: float = 0.0, weight_dropout: float = 0.0,
-        layer_norm: bool = False, weight_init: str | None = None, bias_init: str | None = None,
-        longest_time_scale: float | None = None, **unknown: Never,
-    ) -> None:  # fmt: skip
-        super().__init__(
-            input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, proj_size, device, dtype,
-            zoneout=zoneout, input_dropout=input_dropout, state_dropout=state_dropout, weight_dropout=weight_dropout,
-            layer_norm=layer_norm, weight_init=weight_init, bias_init=bias_init,
-            longest_time_scale=longest_time_scale, activation=activation, log_space=log_space, **unknown,
-        )  # fmt: skip
 
-
-@documented
-class MinGRUCell(SingleStep[Tensor]):
+class MinGRUCell(Cell[Tensor]):
     """One step of `MinGRU`; `activation` as there."""
 
     layer_class = MinGRU
-
-    def __init__(
-        self, input_size: int, hidden_size: int, bias: bool = True, device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None, *, activation: Activation = "g",
-        weight_init: str | None = None, bias_init: str | None = None, longest_time_scale: float | None = None,
-        **unknown: Never,
-    ) -> None:  # fmt: skip
-        super().__init__(
-            input_size, hidden_size, bias, device, dtype, weight_init=weight_init, bias_init=bias_init,
-            longest_time_scale=longest_time_scale, activation=activation, **unknown,
-        )  # fmt: skip
 
 
 register(MinGRU, single_step=MinGRUCell, variants=({"activation": "identity"},))

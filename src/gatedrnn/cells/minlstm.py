@@ -1,15 +1,12 @@
 """Minimal LSTM (Feng et al. 2024, arXiv:2410.01201)."""
 
-from typing import Never
-
-import torch
+import numpy as np
 from torch import Tensor
 
-from gatedrnn.cells.activations import ACTIVATIONS, Activation, check_activation, log_g
+from gatedrnn.cells.base import Cell, Layer, register
+from gatedrnn.cells.functions import ACTIVATIONS, Activation, check_activation, log_g, numpy_g, sigmoid
 from gatedrnn.cells.lstm_normalized import normalized_log_ratio
-from gatedrnn.equations import PositiveScanEquations
-from gatedrnn.layers import RecurrentLayer, SingleStep, documented
-from gatedrnn.registry import register
+from gatedrnn.equations import Arrays, NumpyStep, NumpyWeights, PositiveScanEquations
 from gatedrnn.shapes import Series
 
 
@@ -43,9 +40,15 @@ class MinLSTMEquations(PositiveScanEquations):
         v, _, _ = projected
         return log_g(v)
 
+    def numpy(self, gates: Arrays, state: Arrays, weights: NumpyWeights) -> NumpyStep:
+        (v, f, i), (h,) = gates, state
+        # f/(f+i) = sigmoid(log f - log i); the plain quotient is 0/0 where both gates are shut.
+        log_ratio = np.logaddexp(0, -i) - np.logaddexp(0, -f)
+        h = sigmoid(log_ratio) * h + sigmoid(-log_ratio) * (numpy_g(v) if self.activation == "g" else v)
+        return h, (h,)
 
-@documented
-class MinLSTM(RecurrentLayer[Tensor]):
+
+class MinLSTM(Layer[Tensor]):
     """minLSTM (Feng et al. 2024, arXiv:2410.01201), run by a scan; the forget gate *keeps*.
 
     Keyword Args:
@@ -62,39 +65,11 @@ class MinLSTM(RecurrentLayer[Tensor]):
 
     cell_class = MinLSTMEquations
 
-    def __init__(
-        self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False,
-        dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0,
-        device: torch.device | str | None = None, dtype: torch.dtype | None = None, *,
-        activation: Activation = "g", log_space: bool = False,
-        zoneout: float = 0.0, input_dropout: float = 0.0, state_dropout: float = 0.0, weight_dropout: float = 0.0,
-        layer_norm: bool = False, weight_init: str | None = None, bias_init: str | None = None,
-        longest_time_scale: float | None = None, **unknown: Never,
-    ) -> None:  # fmt: skip
-        super().__init__(
-            input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, proj_size, device, dtype,
-            zoneout=zoneout, input_dropout=input_dropout, state_dropout=state_dropout, weight_dropout=weight_dropout,
-            layer_norm=layer_norm, weight_init=weight_init, bias_init=bias_init,
-            longest_time_scale=longest_time_scale, activation=activation, log_space=log_space, **unknown,
-        )  # fmt: skip
 
-
-@documented
-class MinLSTMCell(SingleStep[Tensor]):
+class MinLSTMCell(Cell[Tensor]):
     """One step of `MinLSTM`; `activation` as there."""
 
     layer_class = MinLSTM
-
-    def __init__(
-        self, input_size: int, hidden_size: int, bias: bool = True, device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None, *, activation: Activation = "g",
-        weight_init: str | None = None, bias_init: str | None = None, longest_time_scale: float | None = None,
-        **unknown: Never,
-    ) -> None:  # fmt: skip
-        super().__init__(
-            input_size, hidden_size, bias, device, dtype, weight_init=weight_init, bias_init=bias_init,
-            longest_time_scale=longest_time_scale, activation=activation, **unknown,
-        )  # fmt: skip
 
 
 register(MinLSTM, single_step=MinLSTMCell, variants=({"activation": "identity"},))

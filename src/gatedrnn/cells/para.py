@@ -1,4 +1,4 @@
-"""What ParaGRU and ParaLSTM share (Danieli et al. 2025, arXiv:2510.21450): how their weights begin."""
+"""The initialisation of ParaGRU and ParaLSTM (Danieli et al. 2025, arXiv:2510.21450)."""
 
 import math
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ class ParaEquations(ElementwiseLoopEquations):
     bias_init = "time-scales"
 
     def fill_diagonals(self, weights: Mapping[str, Tensor]) -> None:
-        """Normal with variance 4 / (5 hidden_size)."""
+        """Draw weights from a normal distribution of variance 4 / (5 hidden_size)."""
         for weight in weights.values():
             nn.init.normal_(weight, std=math.sqrt(4 / (5 * len(weight))))
 

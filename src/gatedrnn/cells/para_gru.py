@@ -1,14 +1,13 @@
 """ParaGRU: a GRU that reads its state through diagonal weights (Danieli et al. 2025, arXiv:2510.21450)."""
 
-from typing import Never
-
+import numpy as np
 import torch
 from torch import Tensor
 
+from gatedrnn.cells.base import Cell, Layer, register
+from gatedrnn.cells.functions import sigmoid
 from gatedrnn.cells.para import ParaEquations
-from gatedrnn.equations import Diagonal, Recurrent
-from gatedrnn.layers import RecurrentLayer, SingleStep, documented
-from gatedrnn.registry import register
+from gatedrnn.equations import Arrays, Diagonal, NumpyStep, NumpyWeights, Recurrent
 from gatedrnn.shapes import State, Step
 
 
@@ -35,9 +34,14 @@ class ParaGRUEquations(ParaEquations):
         n = torch.tanh(x_n + a_n * (r * read))
         return ((1 - z) * h + z * n,)
 
+    def numpy(self, gates: Arrays, state: Arrays, weights: NumpyWeights) -> NumpyStep:
+        (z, r, n), (h,) = gates, state
+        z, r = sigmoid(z + weights["weight_az"] * h), sigmoid(r + weights["weight_ar"] * h)
+        h = h - z * h + z * np.tanh(n + weights["weight_an"] * r * h)
+        return h, (h,)
 
-@documented
-class ParaGRU(RecurrentLayer[Tensor]):
+
+class ParaGRU(Layer[Tensor]):
     """A GRU whose gates read the state through diagonal weights, ParaGRU (Danieli et al. 2025, arXiv:2510.21450).
 
     z *replaces* (in `GRU` it keeps). The diagonal weights `weight_az_l0`, `weight_ar_l0` and `weight_an_l0` begin
@@ -52,38 +56,11 @@ class ParaGRU(RecurrentLayer[Tensor]):
 
     cell_class = ParaGRUEquations
 
-    def __init__(
-        self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False,
-        dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0,
-        device: torch.device | str | None = None, dtype: torch.dtype | None = None, *,
-        zoneout: float = 0.0, input_dropout: float = 0.0, state_dropout: float = 0.0, weight_dropout: float = 0.0,
-        layer_norm: bool = False, weight_init: str | None = None, bias_init: str | None = None,
-        longest_time_scale: float | None = None, **unknown: Never,
-    ) -> None:  # fmt: skip
-        super().__init__(
-            input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, proj_size, device, dtype,
-            zoneout=zoneout, input_dropout=input_dropout, state_dropout=state_dropout, weight_dropout=weight_dropout,
-            layer_norm=layer_norm, weight_init=weight_init, bias_init=bias_init,
-            longest_time_scale=longest_time_scale, **unknown,
-        )  # fmt: skip
 
-
-@documented
-class ParaGRUCell(SingleStep[Tensor]):
+class ParaGRUCell(Cell[Tensor]):
     """One step of `ParaGRU`."""
 
     layer_class = ParaGRU
-
-    def __init__(
-        self, input_size: int, hidden_size: int, bias: bool = True, device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None, *,
-        weight_init: str | None = None, bias_init: str | None = None, longest_time_scale: float | None = None,
-        **unknown: Never,
-    ) -> None:  # fmt: skip
-        super().__init__(
-            input_size, hidden_size, bias, device, dtype, weight_init=weight_init, bias_init=bias_init,
-            longest_time_scale=longest_time_scale, **unknown,
-        )  # fmt: skip
 
 
 register(ParaGRU, single_step=ParaGRUCell)

@@ -1,14 +1,13 @@
 """ParaLSTM: an LSTM that reads its state through diagonal weights (Danieli et al. 2025, arXiv:2510.21450)."""
 
-from typing import Never
-
+import numpy as np
 import torch
 from torch import Tensor
 
+from gatedrnn.cells.base import Cell, Layer, register
+from gatedrnn.cells.functions import sigmoid
 from gatedrnn.cells.para import ParaEquations
-from gatedrnn.equations import Diagonal, Recurrent
-from gatedrnn.layers import RecurrentLayer, SingleStep, documented
-from gatedrnn.registry import register
+from gatedrnn.equations import Arrays, Diagonal, NumpyStep, NumpyWeights, Recurrent
 from gatedrnn.shapes import State, Step
 
 
@@ -39,9 +38,15 @@ class ParaLSTMEquations(ParaEquations):
         c = f * c + (1 - f) * torch.tanh(x_g + a_g * read)
         return torch.sigmoid(x_o + a_o * read + c_o * c) * torch.tanh(c), c
 
+    def numpy(self, gates: Arrays, state: Arrays, weights: NumpyWeights) -> NumpyStep:
+        (f, g, o), (h, c) = gates, state
+        f = sigmoid(f + weights["weight_af"] * h + weights["weight_cf"] * c)
+        c = f * c + (1 - f) * np.tanh(g + weights["weight_ag"] * h)
+        h = sigmoid(o + weights["weight_ao"] * h + weights["weight_co"] * c) * np.tanh(c)
+        return h, (h, c)
 
-@documented
-class ParaLSTM(RecurrentLayer[tuple[Tensor, Tensor]]):
+
+class ParaLSTM(Layer[tuple[Tensor, Tensor]]):
     """An LSTM whose coupled gates read the states through diagonal weights, ParaLSTM (Danieli et al. 2025).
 
     f *keeps*, 1 - f lets in (arXiv:2510.21450). The diagonal weights `weight_af_l0`, `weight_ag_l0` and `weight_ao_l0`
@@ -56,38 +61,11 @@ class ParaLSTM(RecurrentLayer[tuple[Tensor, Tensor]]):
 
     cell_class = ParaLSTMEquations
 
-    def __init__(
-        self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False,
-        dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0,
-        device: torch.device | str | None = None, dtype: torch.dtype | None = None, *,
-        zoneout: float = 0.0, input_dropout: float = 0.0, state_dropout: float = 0.0, weight_dropout: float = 0.0,
-        layer_norm: bool = False, weight_init: str | None = None, bias_init: str | None = None,
-        longest_time_scale: float | None = None, **unknown: Never,
-    ) -> None:  # fmt: skip
-        super().__init__(
-            input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, proj_size, device, dtype,
-            zoneout=zoneout, input_dropout=input_dropout, state_dropout=state_dropout, weight_dropout=weight_dropout,
-            layer_norm=layer_norm, weight_init=weight_init, bias_init=bias_init,
-            longest_time_scale=longest_time_scale, **unknown,
-        )  # fmt: skip
 
-
-@documented
-class ParaLSTMCell(SingleStep[tuple[Tensor, Tensor]]):
+class ParaLSTMCell(Cell[tuple[Tensor, Tensor]]):
     """One step of `ParaLSTM`."""
 
     layer_class = ParaLSTM
-
-    def __init__(
-        self, input_size: int, hidden_size: int, bias: bool = True, device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None, *,
-        weight_init: str | None = None, bias_init: str | None = None, longest_time_scale: float | None = None,
-        **unknown: Never,
-    ) -> None:  # fmt: skip
-        super().__init__(
-            input_size, hidden_size, bias, device, dtype, weight_init=weight_init, bias_init=bias_init,
-            longest_time_scale=longest_time_scale, **unknown,
-        )  # fmt: skip
 
 
 register(ParaLSTM, single_step=ParaLSTMCell)

@@ -1,13 +1,12 @@
 """LSTM with peepholes (Gers et al. 2002)."""
 
-from typing import Never
-
+import numpy as np
 import torch
 from torch import Tensor
 
-from gatedrnn.equations import Diagonal, LoopEquations, Recurrent
-from gatedrnn.layers import RecurrentLayer, SingleStep, documented
-from gatedrnn.registry import register
+from gatedrnn.cells.base import Cell, Layer, register
+from gatedrnn.cells.functions import sigmoid
+from gatedrnn.equations import Arrays, Diagonal, LoopEquations, NumpyStep, NumpyWeights, Recurrent
 from gatedrnn.shapes import State, Step
 
 
@@ -37,9 +36,17 @@ class PeepholeLSTMEquations(LoopEquations):
         h = recurrent.project(torch.sigmoid(o + w_co * c) * torch.tanh(c))
         return h, c
 
+    def numpy(self, gates: Arrays, state: Arrays, weights: NumpyWeights) -> NumpyStep:
+        (h, c), products = state, np.split(state[0] @ weights["weight_hh"].T, 4, axis=1)
+        i, f, g, o = (x + u for x, u in zip(gates, products, strict=True))
+        i, f = sigmoid(i + weights["weight_ci"] * c), sigmoid(f + weights["weight_cf"] * c)
+        c = f * c + i * np.tanh(g)
+        h = sigmoid(o + weights["weight_co"] * c) * np.tanh(c)
+        h = h @ weights["weight_hr"].T if "weight_hr" in weights else h
+        return h, (h, c)
 
-@documented
-class PeepholeLSTM(RecurrentLayer[tuple[Tensor, Tensor]]):
+
+class PeepholeLSTM(Layer[tuple[Tensor, Tensor]]):
     """LSTM whose gates read the cell state through diagonal weights (Gers et al. 2002); the forget gate *keeps*.
 
     With `proj_size` the projected output is also what the gates read: the LSTMP of Sak et al. 2014 (arXiv:1402.1128).
@@ -53,38 +60,11 @@ class PeepholeLSTM(RecurrentLayer[tuple[Tensor, Tensor]]):
 
     cell_class = PeepholeLSTMEquations
 
-    def __init__(
-        self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False,
-        dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0,
-        device: torch.device | str | None = None, dtype: torch.dtype | None = None, *,
-        zoneout: float = 0.0, input_dropout: float = 0.0, state_dropout: float = 0.0, weight_dropout: float = 0.0,
-        layer_norm: bool = False, weight_init: str | None = None, bias_init: str | None = None,
-        longest_time_scale: float | None = None, **unknown: Never,
-    ) -> None:  # fmt: skip
-        super().__init__(
-            input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, proj_size, device, dtype,
-            zoneout=zoneout, input_dropout=input_dropout, state_dropout=state_dropout, weight_dropout=weight_dropout,
-            layer_norm=layer_norm, weight_init=weight_init, bias_init=bias_init,
-            longest_time_scale=longest_time_scale, **unknown,
-        )  # fmt: skip
 
-
-@documented
-class PeepholeLSTMCell(SingleStep[tuple[Tensor, Tensor]]):
+class PeepholeLSTMCell(Cell[tuple[Tensor, Tensor]]):
     """One step of `PeepholeLSTM`."""
 
     layer_class = PeepholeLSTM
-
-    def __init__(
-        self, input_size: int, hidden_size: int, bias: bool = True, device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None, *, 
-        weight_init: str | None = None, bias_init: str | None = None, longest_time_scale: float | None = None,
-        **unknown: Never,
-    ) -> None:  # fmt: skip
-        super().__init__(
-            input_size, hidden_size, bias, device, dtype, weight_init=weight_init, bias_init=bias_init,
-            longest_time_scale=longest_time_scale, **unknown,
-        )  # fmt: skip
 
 
 register(PeepholeLSTM, single_step=PeepholeLSTMCell)

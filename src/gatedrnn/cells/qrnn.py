@@ -1,13 +1,13 @@
 """Quasi-recurrent network (Bradbury et al. 2017, arXiv:1611.01576)."""
 
-from typing import Never
-
+import numpy as np
 import torch
 from torch import Tensor
 
-from gatedrnn.equations import ConvexScanEquations
-from gatedrnn.layers import RecurrentLayer, SingleStep, documented
-from gatedrnn.registry import register
+from gatedrnn.cells.base import Cell, Layer, register
+from gatedrnn.cells.functions import sigmoid
+from gatedrnn.equations import Arrays, ConvexScanEquations, NumpyStep, NumpyWeights
+from gatedrnn.layers import Wrapper
 from gatedrnn.shapes import Series
 
 
@@ -24,7 +24,6 @@ class QRNNEquations(ConvexScanEquations):
     name = "qrnn"
     projections = ("candidate", "forget", "output")
     decay_gates = {"forget": 1}
-    window = 2
 
     def __init__(self, window: int = 2) -> None:
         if window not in (1, 2):
@@ -43,9 +42,13 @@ class QRNNEquations(ConvexScanEquations):
         _, _, output = projected
         return torch.sigmoid(output) * state[0]
 
+    def numpy(self, gates: Arrays, state: Arrays, weights: NumpyWeights) -> NumpyStep:
+        (z, f, o), (c,) = gates, state
+        c = sigmoid(f) * c + (1 - sigmoid(f)) * np.tanh(z)
+        return sigmoid(o) * c, (c,)
 
-@documented
-class QRNN(RecurrentLayer[tuple[Tensor, Tensor]]):
+
+class QRNN(Layer[tuple[Tensor, Tensor]]):
     """Quasi-recurrent network (Bradbury et al. 2017, arXiv:1611.01576), run by a scan; the forget gate *keeps*.
 
     Each gate reads the input of a step and that of the real step before it: the columns of `weight_ih_l0` are those of
@@ -64,39 +67,13 @@ class QRNN(RecurrentLayer[tuple[Tensor, Tensor]]):
     """
 
     cell_class = QRNNEquations
-
-    def __init__(
-        self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False,
-        dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0,
-        device: torch.device | str | None = None, dtype: torch.dtype | None = None, *, window: int = 2,
-        zoneout: float = 0.0, input_dropout: float = 0.0, state_dropout: float = 0.0, weight_dropout: float = 0.0,
-        layer_norm: bool = False, weight_init: str | None = None, bias_init: str | None = None,
-        longest_time_scale: float | None = None, **unknown: Never,
-    ) -> None:  # fmt: skip
-        super().__init__(
-            input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, proj_size, device, dtype,
-            zoneout=zoneout, input_dropout=input_dropout, state_dropout=state_dropout, weight_dropout=weight_dropout,
-            layer_norm=layer_norm, weight_init=weight_init, bias_init=bias_init,
-            longest_time_scale=longest_time_scale, window=window, **unknown,
-        )  # fmt: skip
+    wrapper = staticmethod(lambda cell: Wrapper(inputs=cell.window))
 
 
-@documented
-class QRNNCell(SingleStep[tuple[Tensor, Tensor]]):
+class QRNNCell(Cell[tuple[Tensor, Tensor]]):
     """One step of `QRNN`, whose state is (c, x'); `window` as there. `output` needs the input and the state before."""
 
     layer_class = QRNN
-
-    def __init__(
-        self, input_size: int, hidden_size: int, bias: bool = True, device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None, *, window: int = 2,
-        weight_init: str | None = None, bias_init: str | None = None, longest_time_scale: float | None = None,
-        **unknown: Never,
-    ) -> None:  # fmt: skip
-        super().__init__(
-            input_size, hidden_size, bias, device, dtype, weight_init=weight_init, bias_init=bias_init,
-            longest_time_scale=longest_time_scale, window=window, **unknown,
-        )  # fmt: skip
 
 
 register(QRNN, single_step=QRNNCell, variants=({"window": 1},))

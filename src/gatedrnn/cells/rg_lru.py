@@ -1,24 +1,24 @@
 """Real-gated linear recurrent unit (De et al. 2024, arXiv:2402.19427)."""
 
 from collections.abc import Mapping
-from typing import Never
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import softplus
 
-from gatedrnn.equations import GappedScanEquations
-from gatedrnn.layers import RecurrentLayer, SingleStep, documented
-from gatedrnn.registry import register
+from gatedrnn.cells.base import Cell, Layer, register
+from gatedrnn.cells.functions import sigmoid
+from gatedrnn.equations import Arrays, GappedScanEquations, NumpyStep, NumpyWeights
 from gatedrnn.shapes import Series
 
 SHARPNESS = 8.0
-"""c of the paper: how far the gate can raise the decay of a channel."""
+"""c of the paper: the largest power to which the gate raises a channel's decay."""
 LEAST_RADIUS, LARGEST_RADIUS = 0.9, 0.999
-"""Of exp(-softplus(L)), at the beginning of training."""
+"""The range of exp(-softplus(L)) at initialisation."""
 LEAST_SQUARE = 2.5e-7
-"""Of the multiplier, below which its root is a line through 0: the slope of a root has no bound, and the authors' code
-cuts it off at 1,000, which it is there."""
+"""The value of 1 - a^2 below which its root is a line through 0: a root's slope is unbounded, and the authors' code
+cuts it off at 1,000, its value there."""
 
 
 class RGLRUEquations(GappedScanEquations):
@@ -39,7 +39,7 @@ class RGLRUEquations(GappedScanEquations):
     bias_init = "zeros"
 
     def fill_diagonals(self, weights: Mapping[str, Tensor]) -> None:
-        """exp(-softplus(L)) with a square uniform from 0.9^2 to 0.999^2."""
+        """Draw the square of exp(-softplus(L)) uniform from 0.9^2 to 0.999^2."""
         squares = nn.init.uniform_(weights["decay"], LEAST_RADIUS**2, LARGEST_RADIUS**2)
         squares.log_().mul_(-0.5).expm1_().log_()
 
@@ -53,6 +53,12 @@ class RGLRUEquations(GappedScanEquations):
         log_decay = -SHARPNESS * gaps * torch.sigmoid(recurrence) * softplus(decay)
         return _coefficients(log_decay, torch.sigmoid(gate) * candidate)
 
+    def numpy(self, gates: Arrays, state: Arrays, weights: NumpyWeights) -> NumpyStep:
+        (v, r, i), (h,) = gates, state
+        a = np.exp(-8 * np.log1p(np.exp(weights["weight_decay"])) * sigmoid(r))
+        h = a * h + np.sqrt(1 - a**2) * sigmoid(i) * v
+        return h, (h,)
+
 
 def _coefficients(log_decay: Series, value: Series) -> tuple[Series, Series]:
     square = -torch.expm1(2 * log_decay)
@@ -60,8 +66,7 @@ def _coefficients(log_decay: Series, value: Series) -> tuple[Series, Series]:
     return torch.exp(log_decay), root * value
 
 
-@documented
-class RGLRU(RecurrentLayer[Tensor]):
+class RGLRU(Layer[Tensor]):
     """RG-LRU of Griffin (De et al. 2024, arXiv:2402.19427), run by a scan: a decay raised to a gate; r *replaces*.
 
     The decay of each channel at a wide open gate is exp(-8 softplus(`weight_decay_l0`)); it begins between 0.9^8 and
@@ -76,38 +81,11 @@ class RGLRU(RecurrentLayer[Tensor]):
 
     cell_class = RGLRUEquations
 
-    def __init__(
-        self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False,
-        dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0,
-        device: torch.device | str | None = None, dtype: torch.dtype | None = None, *,
-        zoneout: float = 0.0, input_dropout: float = 0.0, state_dropout: float = 0.0, weight_dropout: float = 0.0,
-        layer_norm: bool = False, weight_init: str | None = None, bias_init: str | None = None,
-        longest_time_scale: float | None = None, **unknown: Never,
-    ) -> None:  # fmt: skip
-        super().__init__(
-            input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, proj_size, device, dtype,
-            zoneout=zoneout, input_dropout=input_dropout, state_dropout=state_dropout, weight_dropout=weight_dropout,
-            layer_norm=layer_norm, weight_init=weight_init, bias_init=bias_init,
-            longest_time_scale=longest_time_scale, **unknown,
-        )  # fmt: skip
 
-
-@documented
-class RGLRUCell(SingleStep[Tensor]):
+class RGLRUCell(Cell[Tensor]):
     """One step of `RGLRU`."""
 
     layer_class = RGLRU
-
-    def __init__(
-        self, input_size: int, hidden_size: int, bias: bool = True, device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None, *,
-        weight_init: str | None = None, bias_init: str | None = None, longest_time_scale: float | None = None,
-        **unknown: Never,
-    ) -> None:  # fmt: skip
-        super().__init__(
-            input_size, hidden_size, bias, device, dtype, weight_init=weight_init, bias_init=bias_init,
-            longest_time_scale=longest_time_scale, **unknown,
-        )  # fmt: skip
 
 
 register(RGLRU, single_step=RGLRUCell)

@@ -1,13 +1,10 @@
 """Minimal GRU with a decay that may change the state's sign (after Grazzi et al. 2025, arXiv:2411.12537)."""
 
-from typing import Never
-
-import torch
+import numpy as np
 from torch import Tensor
 
-from gatedrnn.equations import ScanEquations
-from gatedrnn.layers import RecurrentLayer, SingleStep, documented
-from gatedrnn.registry import register
+from gatedrnn.cells.base import Cell, Layer, register
+from gatedrnn.equations import Arrays, NumpyStep, NumpyWeights, ScanEquations
 from gatedrnn.shapes import Series
 
 
@@ -33,9 +30,14 @@ class SignedMinGRUEquations(ScanEquations):
         a = decay.clamp(-1, 1)
         return a, (1 - a.abs()) * v
 
+    def numpy(self, gates: Arrays, state: Arrays, weights: NumpyWeights) -> NumpyStep:
+        (v, a), (h,) = gates, state
+        a = np.minimum(np.maximum(a, -1), 1)
+        h = a * h + (1 - np.abs(a)) * v
+        return h, (h,)
 
-@documented
-class SignedMinGRU(RecurrentLayer[Tensor]):
+
+class SignedMinGRU(Layer[Tensor]):
     """minGRU with a decay from -1 to 1, for state tracking, run by a scan; a *keeps*.
 
     The state before the first step, and after a reset, is a parameter (`initial_state_l0`). After Grazzi et al. 2025
@@ -50,38 +52,11 @@ class SignedMinGRU(RecurrentLayer[Tensor]):
 
     cell_class = SignedMinGRUEquations
 
-    def __init__(
-        self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False,
-        dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0,
-        device: torch.device | str | None = None, dtype: torch.dtype | None = None, *,
-        zoneout: float = 0.0, input_dropout: float = 0.0, state_dropout: float = 0.0, weight_dropout: float = 0.0,
-        layer_norm: bool = False, weight_init: str | None = None, bias_init: str | None = None,
-        longest_time_scale: float | None = None, **unknown: Never,
-    ) -> None:  # fmt: skip
-        super().__init__(
-            input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, proj_size, device, dtype,
-            zoneout=zoneout, input_dropout=input_dropout, state_dropout=state_dropout, weight_dropout=weight_dropout,
-            layer_norm=layer_norm, weight_init=weight_init, bias_init=bias_init,
-            longest_time_scale=longest_time_scale, **unknown,
-        )  # fmt: skip
 
-
-@documented
-class SignedMinGRUCell(SingleStep[Tensor]):
+class SignedMinGRUCell(Cell[Tensor]):
     """One step of `SignedMinGRU`."""
 
     layer_class = SignedMinGRU
-
-    def __init__(
-        self, input_size: int, hidden_size: int, bias: bool = True, device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None, *, 
-        weight_init: str | None = None, bias_init: str | None = None, longest_time_scale: float | None = None,
-        **unknown: Never,
-    ) -> None:  # fmt: skip
-        super().__init__(
-            input_size, hidden_size, bias, device, dtype, weight_init=weight_init, bias_init=bias_init,
-            longest_time_scale=longest_time_scale, **unknown,
-        )  # fmt: skip
 
 
 register(SignedMinGRU, single_step=SignedMinGRUCell)

@@ -2,15 +2,16 @@
 
 import math
 from collections.abc import Mapping
-from typing import Never
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
-from gatedrnn.equations import LoopEquations, Recurrent
-from gatedrnn.layers import RecurrentLayer, SingleStep, documented
-from gatedrnn.registry import register
+from gatedrnn.cells.base import Cell, Layer, register
+from gatedrnn.cells.functions import sigmoid
+from gatedrnn.equations import Arrays, LoopEquations, NumpyStep, NumpyWeights, Recurrent
+from gatedrnn.layers import Wrapper
 from gatedrnn.shapes import State, Step
 
 
@@ -29,7 +30,7 @@ class SLSTMEquations(LoopEquations):
     name = "slstm"
     projections = ("input", "forget", "candidate", "output")
     decay_gates = {"forget": 1}
-    exponential = ("input",)
+    candidates = ("candidate", "input")  # whose exponential acts
     states = ("h", "c", "n", "m")
     bias_init = "time-scales"
     joint_states = True
@@ -49,8 +50,8 @@ class SLSTMEquations(LoopEquations):
                 nn.init.zeros_(weight)
             if name == "bias_ih":
                 channels = len(weight) // 4 // self.heads
-                places = torch.linspace(0, 1, channels, dtype=weight.dtype, device=weight.device)
-                weight.chunk(4)[self.projections.index("forget")].copy_((5 - 12 * places**0.3).repeat(self.heads))
+                positions = torch.linspace(0, 1, channels, dtype=weight.dtype, device=weight.device)
+                weight.chunk(4)[self.projections.index("forget")].copy_((5 - 12 * positions**0.3).repeat(self.heads))
 
     def step(self, projected: tuple[Step, ...], state: tuple[State, ...], recurrent: Recurrent) -> tuple[State, ...]:
         h, c, n, m = state
@@ -62,9 +63,18 @@ class SLSTMEquations(LoopEquations):
         n = f * n + i
         return torch.sigmoid(o) * c / n.clamp(min=1.0), c, n, m
 
+    def numpy(self, gates: Arrays, state: Arrays, weights: NumpyWeights) -> NumpyStep:
+        (h, c, n, m), products = state, np.split(state[0] @ weights["weight_hh"].T, 4, axis=1)
+        i, f, z, o = (x + u for x, u in zip(gates, products, strict=True))
+        log_f = np.where(n == 0, i, m - np.logaddexp(0, -f))
+        m = np.maximum(i, log_f)
+        c = np.exp(log_f - m) * c + np.exp(i - m) * np.tanh(z)
+        n = np.exp(log_f - m) * n + np.exp(i - m)
+        h = sigmoid(o) * c / np.maximum(n, 1)
+        return h, (h, c, n, m)
 
-@documented
-class SLSTM(RecurrentLayer[tuple[Tensor, Tensor, Tensor, Tensor]]):
+
+class SLSTM(Layer[tuple[Tensor, Tensor, Tensor, Tensor]]):
     """sLSTM: exponential input gate, normalised state, recurrent blocks (Beck et al. 2024, arXiv:2405.04517).
 
     The forget gate *keeps*. Zoneout is refused: the states mean something together alone.
@@ -81,39 +91,13 @@ class SLSTM(RecurrentLayer[tuple[Tensor, Tensor, Tensor, Tensor]]):
     """
 
     cell_class = SLSTMEquations
-
-    def __init__(
-        self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False,
-        dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0,
-        device: torch.device | str | None = None, dtype: torch.dtype | None = None, *,
-        zoneout: float = 0.0, input_dropout: float = 0.0, state_dropout: float = 0.0, weight_dropout: float = 0.0,
-        layer_norm: bool = False, weight_init: str | None = None, bias_init: str | None = None,
-        longest_time_scale: float | None = None, heads: int = 1, **unknown: Never,
-    ) -> None:  # fmt: skip
-        super().__init__(
-            input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, proj_size, device, dtype,
-            zoneout=zoneout, input_dropout=input_dropout, state_dropout=state_dropout, weight_dropout=weight_dropout,
-            layer_norm=layer_norm, weight_init=weight_init, bias_init=bias_init,
-            longest_time_scale=longest_time_scale, heads=heads, **unknown,
-        )  # fmt: skip
+    wrapper = staticmethod(lambda cell: Wrapper(blocks=cell.heads))
 
 
-@documented
-class SLSTMCell(SingleStep[tuple[Tensor, Tensor, Tensor, Tensor]]):
+class SLSTMCell(Cell[tuple[Tensor, Tensor, Tensor, Tensor]]):
     """One step of sLSTM (Beck et al. 2024, arXiv:2405.04517)."""
 
     layer_class = SLSTM
-
-    def __init__(
-        self, input_size: int, hidden_size: int, bias: bool = True, device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None, *,
-        weight_init: str | None = None, bias_init: str | None = None, longest_time_scale: float | None = None,
-        heads: int = 1, **unknown: Never,
-    ) -> None:  # fmt: skip
-        super().__init__(
-            input_size, hidden_size, bias, device, dtype, weight_init=weight_init, bias_init=bias_init,
-            longest_time_scale=longest_time_scale, heads=heads, **unknown,
-        )  # fmt: skip
 
 
 register(SLSTM, single_step=SLSTMCell, variants=({"heads": 2},))

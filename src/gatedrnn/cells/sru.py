@@ -2,14 +2,13 @@
 
 import math
 from collections.abc import Mapping
-from typing import Never
 
 import torch
 from torch import Tensor, nn
 
-from gatedrnn.equations import Diagonal, ElementwiseLoopEquations, Recurrent
-from gatedrnn.layers import RecurrentLayer, SingleStep, documented
-from gatedrnn.registry import register
+from gatedrnn.cells.base import Cell, Layer, register
+from gatedrnn.cells.functions import sigmoid
+from gatedrnn.equations import Arrays, Diagonal, ElementwiseLoopEquations, NumpyStep, NumpyWeights, Recurrent
 from gatedrnn.shapes import State, Step
 
 
@@ -27,6 +26,7 @@ class SRUEquations(ElementwiseLoopEquations):
 
     name = "sru"
     projections = ("candidate", "forget", "highway", "skip")
+    candidates = ("candidate", "skip")
     decay_gates = {"forget": 1}
     bias_init = "time-scales"
     states = ("h", "c")
@@ -53,9 +53,15 @@ class SRUEquations(ElementwiseLoopEquations):
         c = f * c + (1 - f) * candidate
         return r * c + (1 - r) * skip, c
 
+    def numpy(self, gates: Arrays, state: Arrays, weights: NumpyWeights) -> NumpyStep:
+        (u, f, r, skip), (_, c) = gates, state
+        f, r = sigmoid(f + weights["weight_vf"] * c), sigmoid(r + weights["weight_vr"] * c)
+        c = u + (c - u) * f
+        h = skip + (c - skip) * r
+        return h, (h, c)
 
-@documented
-class SRU(RecurrentLayer[tuple[Tensor, Tensor]]):
+
+class SRU(Layer[tuple[Tensor, Tensor]]):
     """Simple recurrent unit (Lei et al. 2018, arXiv:1709.02755): gates read the cell state by channel; f *keeps*.
 
     The state is (h, c) as in `LSTM`; nothing reads h. The diagonal weights `weight_vf_l0` and `weight_vr_l0` begin
@@ -70,38 +76,11 @@ class SRU(RecurrentLayer[tuple[Tensor, Tensor]]):
 
     cell_class = SRUEquations
 
-    def __init__(
-        self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False,
-        dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0,
-        device: torch.device | str | None = None, dtype: torch.dtype | None = None, *,
-        zoneout: float = 0.0, input_dropout: float = 0.0, state_dropout: float = 0.0, weight_dropout: float = 0.0,
-        layer_norm: bool = False, weight_init: str | None = None, bias_init: str | None = None,
-        longest_time_scale: float | None = None, **unknown: Never,
-    ) -> None:  # fmt: skip
-        super().__init__(
-            input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, proj_size, device, dtype,
-            zoneout=zoneout, input_dropout=input_dropout, state_dropout=state_dropout, weight_dropout=weight_dropout,
-            layer_norm=layer_norm, weight_init=weight_init, bias_init=bias_init,
-            longest_time_scale=longest_time_scale, **unknown,
-        )  # fmt: skip
 
-
-@documented
-class SRUCell(SingleStep[tuple[Tensor, Tensor]]):
+class SRUCell(Cell[tuple[Tensor, Tensor]]):
     """One step of `SRU`."""
 
     layer_class = SRU
-
-    def __init__(
-        self, input_size: int, hidden_size: int, bias: bool = True, device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None, *,
-        weight_init: str | None = None, bias_init: str | None = None, longest_time_scale: float | None = None,
-        **unknown: Never,
-    ) -> None:  # fmt: skip
-        super().__init__(
-            input_size, hidden_size, bias, device, dtype, weight_init=weight_init, bias_init=bias_init,
-            longest_time_scale=longest_time_scale, **unknown,
-        )  # fmt: skip
 
 
 register(SRU, single_step=SRUCell)

@@ -116,7 +116,7 @@ def _asks_for_recipes(tokens: Sequence[str]) -> bool:
 
 
 def _task_of_file(command: App, tokens: Sequence[str]) -> str | None:
-    """That of the file to train on, where neither the command line nor its file of settings names a task."""
+    """The task of the file to train on, where neither the command line nor its file of settings names a task."""
     from gatedrnn.cli.tasks import asked
 
     config = asked("config", tokens)
@@ -199,12 +199,12 @@ def _exit_code(error: BaseException) -> int | None:
 
 def _missing_package(error: BaseException | None) -> str | None:
     """The package that is not installed, however often its error was wrapped; None if it is another fault."""
-    found = None
+    package = None
     while error is not None:
         if isinstance(error, ModuleNotFoundError) and error.name is not None:
-            found = error.name.split(".")[0]
+            package = error.name.split(".")[0]
         error = error.__cause__ or error.__context__
-    return None if found == "gatedrnn" else found
+    return None if package == "gatedrnn" else package
 
 
 def _one_line(error: Exception) -> str:

@@ -1,4 +1,6 @@
-"""What commands share: cells as arguments (parsed in `registry`), groups of flags, the command line, large pages."""
+"""Parts that commands share: cells as arguments (parsed in `registry`), groups of flags, the command line, large
+pages.
+"""
 
 import os
 import shlex
@@ -30,19 +32,19 @@ CellName: TypeAlias = Annotated[str, Parameter(validator=_known)]
 
 
 def at_least_one(_: object, value: int | None) -> None:
-    """For counts."""
+    """Refuse a count below 1."""
     if value is not None and value < 1:
         raise ValueError("must be at least 1")
 
 
 def not_negative(_: object, value: float | None) -> None:
-    """For sizes that may be 0."""
+    """Refuse a size below 0."""
     if value is not None and not value >= 0:
         raise ValueError("must be at least 0")
 
 
 def above_zero(_: object, value: float | None) -> None:
-    """For what must be something."""
+    """Refuse a value that is not above 0 and finite."""
     if value is not None and not 0 < value < float("inf"):
         raise ValueError("must be above 0")
 
@@ -51,14 +53,14 @@ TrainMinutes: TypeAlias = Annotated[float | None, Parameter(validator=above_zero
 """Minutes that a training may take."""
 
 
-def command_line() -> str:
-    """The command as typed, files and folders by name alone."""
+def command_line(program: str = "gatedrnn") -> str:
+    """The command as typed after the program, files and folders by name alone."""
 
     def by_name(part: str) -> str:
         flag, equals, value = part.partition("=") if part.startswith("--") else ("", "", part)
         return flag + equals + (Path(value).name if "/" in value else value)
 
-    return shlex.join(["gatedrnn", *(by_name(part) for part in sys.argv[1:])])
+    return shlex.join([*program.split(), *(by_name(part) for part in sys.argv[1:])])
 
 
 def use_large_pages() -> None:

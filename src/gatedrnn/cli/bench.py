@@ -3,34 +3,34 @@
 import sys
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeAlias
 
 import torch
 from cyclopts import Parameter
 
-from gatedrnn.bench.record import Section
-from gatedrnn.bench.report import print_report, verdict
-from gatedrnn.bench.run import DEFAULT, SECONDS, Request, record_of
+from gatedrnn.bench.record import Shape
+from gatedrnn.bench.report import print_report, verdict, write_page
+from gatedrnn.bench.run import DEFAULT, SECONDS, SUITE, Request, SectionName, SizesT, Suite, record_of
 from gatedrnn.bench.run import bench as measure
-from gatedrnn.bench.sizes import SIZES, Shape
 from gatedrnn.cli.arguments import CellName, above_zero, command_line, use_large_pages
 from gatedrnn.errors import UsageError
 from gatedrnn.terminal import Console
 
 FAILED = 1
+Device: TypeAlias = Literal["cpu", "cuda"]
+Seconds: TypeAlias = Annotated[float, Parameter(validator=above_zero)]
 
 
 def bench(
     *,
-    only: tuple[Section, ...] = DEFAULT,
+    only: tuple[SectionName, ...] = DEFAULT,
     cells: tuple[CellName, ...] = (),
     shapes: tuple[str, ...] = (),
-    device: Literal["cpu", "cuda"] = "cpu",
-    compile: bool = False,
-    seconds: Annotated[float, Parameter(validator=above_zero)] = SECONDS,
+    device: Device = "cpu",
+    seconds: Seconds = SECONDS,
     output: Path = Path("runs/bench"),
 ) -> None:
-    """Measure speed and memory, as ratios: to the input projection alone, to memory, to torch and to other libraries.
+    """Measure speed and memory, as ratios: to the input projection alone, to memory and to torch.
 
     What is compared runs in turn, in rounds; shown are medians and quartiles. Every contender is first held against its
     formula in float64: results that fail that check are not timed, and the exit code is 1. Run it on a machine that
@@ -38,34 +38,45 @@ def bench(
 
     Args:
         only: Sections to run.
-        cells: Which ones; each section's own choice if none is named.
+        cells: Cells to measure; each section's own choice if none is named.
         shapes: Batch, time and width, as 8x1024x256, in the place of each section's own.
-        device: What everything runs on.
-        compile: Whole models under torch.compile too, which takes minutes to compile.
-        seconds: For measuring, if all sections run. More of them give narrower quartiles.
+        device: Device that everything runs on.
+        seconds: Seconds for measuring, if all sections run. More of them give narrower quartiles.
         output: Folder for bench.json and report.html.
+    """
+    request = checked(only, cells, shapes, device, seconds)
+    if "training" in only:
+        use_large_pages()  # as every training does
+    run(SUITE, request, output, command_line())
+
+
+def checked(
+    only: tuple[str, ...], cells: tuple[str, ...], shapes: tuple[str, ...], device: Device, seconds: float
+) -> Request:  # fmt: skip
+    """Return the request of the flags.
+
+    Raises:
+        UsageError: there is no such device, or a shape is none.
     """
     if device == "cuda" and not torch.cuda.is_available():
         raise UsageError("--device cuda: this torch sees no CUDA device; use --device cpu")
-    if "training" in only:
-        use_large_pages()  # as every training does
-    sizes = SIZES[device].at(tuple(_shape(text) for text in shapes)) if shapes else None
-    request = Request(only, cells, sizes, device, compile, seconds)
+    return Request(only, cells, tuple(_shape(text) for text in shapes), device, seconds)
+
+
+def run(suite: Suite[SizesT], request: Request, output: Path, command: str) -> None:
+    """Measure, write bench.json and report.html, print the report; ends the process with 1 if a result is wrong."""
     console = Console()
     with console.status("") as status:
-        findings = measure(request, status.update)
-    record = record_of(findings, request, command_line())
+        findings = measure(request, suite, status.update)
+    record = record_of(findings, request, suite, command)
     path = record.write(output)
-    print_report(record, console)
+    print_report(record, {name: section.title for name, section in suite.sections.items()}, console)
     console.print(verdict(record), highlight=False)
     console.print(f"all numbers: {path}", soft_wrap=True, highlight=False)
     if find_spec("plotly") is None:
         console.print("no plot: plotly is not installed (pip install 'gatedrnn[train]')", highlight=False)
-    else:
-        from gatedrnn.bench.page import write_page
-
-        if page := write_page(record, output):
-            console.print(f"time against length: {page}", soft_wrap=True, highlight=False)
+    elif page := write_page(record, output):
+        console.print(f"time against length: {page}", soft_wrap=True, highlight=False)
     if findings.wrong:
         sys.exit(FAILED)
 

@@ -23,12 +23,12 @@ def cache(*, clear: bool = False) -> None:
     for column in ("tokens", "bytes"):
         table.add_column(column, justify="right")
     table.add_column("state")
-    for one in entries:
-        state = f"{one.fault}: made again when it is needed" if one.fault else "whole"
-        table.add_row(one.texts or one.folder.name, one.tokenizer, f"{one.tokens:,}", f"{one.bytes:,}", state)
+    for entry in entries:
+        state = f"{entry.fault}: made again when it is needed" if entry.fault else "whole"
+        table.add_row(entry.texts or entry.folder.name, entry.tokenizer, f"{entry.tokens:,}", f"{entry.bytes:,}", state)
     if entries:
         console.print(table)
-    total = sum(one.bytes for one in entries)
+    total = sum(entry.bytes for entry in entries)
     console.print(
         f"{token_cache.cache_folder()}: texts: {len(entries)}, bytes: {total:,}",
         soft_wrap=True,

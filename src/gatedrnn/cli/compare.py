@@ -60,8 +60,8 @@ def compare(
     Flags are those of the task, their defaults its recipe: `--task NAME --help` shows them.
 
     Args:
-        on: Where runs run: local, slurm, ray (a cluster on this machine) or ray:HOST:6379; options of the engine after
-            commas, as in slurm,slurm_partition=long. The results do not depend on it.
+        on: Engine of the runs: local, slurm, ray (a cluster on this machine) or ray:HOST:6379; options of the engine
+            after commas, as in slurm,slurm_partition=long. The results do not depend on it.
         jobs: Runs in parallel, each in a process of its own; 1 if not given, and on slurm or ray as many as run there.
         threads: Threads of each run; the machine's cores divided by the jobs, or OMP_NUM_THREADS if that is less, if
             not given, and 1 on slurm or ray.
@@ -73,7 +73,7 @@ def compare(
         space: YAML file of what is searched, by setting: low and high (and scale: log), or choices; under contenders,
             those of single cells. Around the task's recipe, if not given.
         minutes: After these no new round of trials (one of every contender) begins.
-        search_seed: Of the draws of the search; 0 if not given.
+        search_seed: Seed of the draws of the search; 0 if not given.
         output: Folder of the comparison; runs/compare-TASK or runs/ladder-LADDER-TASK if not given, of a suite
             runs/NAME-OF-FILE.
         suite: YAML file of several comparisons with one joined report: under tasks the settings of each, beside it
@@ -131,21 +131,23 @@ def _with_chosen(
 ) -> tuple[TaskSettings, ModelSettings, TrainSettings]:
     """Settings with what the data decide of those that nobody gave, as `train` takes them; but a validation part is set
     apart, as in every comparison."""
-    given = {name for part in (data, model, train) for name in part.model_fields_set} | {"validation_fraction"}
-    own = {name: one.value for name, one in chosen(load_task(cast(DataSettings, data))).items() if name not in given}
-    if "epochs" in given:
-        own["total_steps"] = 0
-    found = [
-        part.model_copy(update={name: value for name, value in own.items() if name in type(part).model_fields})
+    named = {name for part in (data, model, train) for name in part.model_fields_set} | {"validation_fraction"}
+    decided = {
+        name: choice.value for name, choice in chosen(load_task(cast(DataSettings, data))).items() if name not in named
+    }
+    if "epochs" in named:
+        decided["total_steps"] = 0
+    choices = [
+        part.model_copy(update={name: value for name, value in decided.items() if name in type(part).model_fields})
         for part in (data, model, train)
     ]
-    return cast(tuple[TaskSettings, ModelSettings, TrainSettings], tuple(found))
+    return cast(tuple[TaskSettings, ModelSettings, TrainSettings], tuple(choices))
 
 
 def _refuse_settings(parts: Sequence[Settings], search: Mapping[str, object]) -> None:
     """Refuse flags that a suite's file has the place for."""
-    given = [name for part in parts for name in sorted(part.model_fields_set)]
-    given += [name for name, value in search.items() if value is not None]
-    if given:
-        flag = given[0].replace("_", "-")
+    named = [name for part in parts for name in sorted(part.model_fields_set)]
+    named += [name for name, value in search.items() if value is not None]
+    if named:
+        flag = named[0].replace("_", "-")
         raise UsageError(f"--{flag}: with --suite all settings stand in its file; write '{flag}: …' there")

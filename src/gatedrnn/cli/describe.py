@@ -18,12 +18,11 @@ from gatedrnn.inspect.describe import Description, gate_weights, kernel_sources
 from gatedrnn.inspect.describe import describe as describe_layer
 from gatedrnn.layers import Path as Way
 from gatedrnn.layers import RecurrentLayer
-from gatedrnn.ops.cells import why_no_program
 from gatedrnn.registry import CELLS, CellChoice
 from gatedrnn.terminal import Console
 
 OF_BLOCKS = "one kernel scans the blocks of every such cell, and reads their matrices"
-"""Why there is no source of a cell of small blocks."""
+"""The reason why there is no source of a cell of small blocks."""
 PAPER_RATIOS = {"mingru": ("gru", 2, 3), "minlstm": ("lstm", 3, 4)}
 """Gate weights of a minimal cell over those of the cell it comes from: 2/(3(1+a)) and 3/(4(1+a)), a = hidden/input."""
 
@@ -57,7 +56,7 @@ def describe(
     Or with --recipe, what `gatedrnn train` and `gatedrnn forecast` do with some data.
 
     Args:
-        cells: Which ones, with options as in gru:reset_after=false; all if none is named.
+        cells: Cells to describe, with options as in gru:reset_after=false; all if none is named.
         model: Folder of a run, or of a model that one wrote: print its parts instead, each with its parameters.
         input_size: Features of the input.
         hidden_size: Channels of the state; 128 if neither this nor expansion is given.
@@ -114,7 +113,7 @@ def describe(
 def _print_kernel(layer: RecurrentLayer, console: Console) -> None:
     sources = kernel_sources(layer.cell)
     if not sources:
-        console.print(f"no kernel is generated: {why_no_program(layer.cell) or OF_BLOCKS}\n")
+        console.print(f"no kernel is generated: {layer._kind.why_no_program(layer.cell) or OF_BLOCKS}\n")
     for source in sources:
         console.print(Syntax(source, "python", background_color="default"), "", soft_wrap=True)
 
@@ -141,20 +140,22 @@ def _layer(cell: CellChoice, input_size: int, hidden_size: int, arguments: dict[
 
 
 def _print(layer: RecurrentLayer, console: Console) -> None:
-    found = describe_layer(layer)
-    heading = Text.assemble((found.cell, "bold"), f"  gatedrnn.{found.layer}({layer.extra_repr()})")
+    description = describe_layer(layer)
+    heading = Text.assemble((description.cell, "bold"), f"  gatedrnn.{description.layer}({layer.extra_repr()})")
     console.rule(heading, align="left")
-    console.print(f"\n{found.equations}\n", highlight=False, soft_wrap=True)
-    parts = ", ".join(f"{part} {count:,}" for part, count in found.parameters.items())
-    one_bias = f"; {found.one_bias_a_gate:,} with one bias a gate" if found.one_bias_a_gate is not None else ""
+    console.print(f"\n{description.equations}\n", highlight=False, soft_wrap=True)
+    parts = ", ".join(f"{part} {count:,}" for part, count in description.parameters.items())
+    one_bias = (
+        f"; {description.one_bias_a_gate:,} with one bias a gate" if description.one_bias_a_gate is not None else ""
+    )
     lines = {
-        "gates": " ".join(found.gates),
-        "parameters": f"{found.total:,} ({parts}){one_bias}",
-        "against": _against(found.cell, layer),
-        "state": f"{found.state:,} elements a sequence",
-        "work": f"{found.multiply_adds:,} multiply-adds a step",
-        "initialisation": found.initialisation,
-        "runs on": _path(found),
+        "gates": " ".join(description.gates),
+        "parameters": f"{description.total:,} ({parts}){one_bias}",
+        "against": _against(description.cell, layer),
+        "state": f"{description.state:,} elements a sequence",
+        "work": f"{description.multiply_adds:,} multiply-adds a step",
+        "initialisation": description.initialisation,
+        "runs on": _path(description),
     }
     table = Table.grid(padding=(0, 2))
     for title, text in lines.items():
@@ -170,18 +171,18 @@ def _against(cell: str, layer: RecurrentLayer) -> str:
         return ""
     other, gates, others_gates = PAPER_RATIOS[cell]
     sizes = layer.input_size, layer.hidden_size
-    own, theirs = (gate_weights(CELLS[name].layer(*sizes, bias=False, device="meta")) for name in (cell, other))
+    mine, theirs = (gate_weights(CELLS[name].layer(*sizes, bias=False, device="meta")) for name in (cell, other))
     expansion = layer.hidden_size / layer.input_size
     return (
-        f"gate weights of a layer {own:,} to {other}'s {theirs:,}: {own / theirs:.4f} = "
+        f"gate weights of a layer {mine:,} to {other}'s {theirs:,}: {mine / theirs:.4f} = "
         f"{gates}/({others_gates}(1+a)) at a = hidden/input = {expansion:g}"
     )
 
 
-def _path(found: Description) -> str:
+def _path(description: Description) -> str:
     def words(path: Way) -> str:
         return f"{path.name}: {path.reason}"
 
-    if found.training == found.evaluation:
-        return words(found.training)
-    return f"in training {words(found.training)}; in evaluation {words(found.evaluation)}"
+    if description.training == description.evaluation:
+        return words(description.training)
+    return f"in training {words(description.training)}; in evaluation {words(description.evaluation)}"

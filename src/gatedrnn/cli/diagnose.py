@@ -26,12 +26,12 @@ def diagnose(
     Args:
         model: Folder of a finished run of `gatedrnn train`; with --file, also a language model in a Hugging Face
             folder.
-        split: Of the run's own data: validation, test, or another that it was tested on; validation, or test without
-            one, if not given.
+        split: Split of the run's own data: validation, test, or another that it was tested on; validation, or test
+            without one, if not given.
         file: A text to look at a language model on instead: .txt, .txt.gz, JSON lines or Parquet.
-        text_column: Of that file; guessed where one name is obvious.
+        text_column: Column of that file's texts; guessed where one name is obvious.
         rows: Sequences.
-        steps: Of each, at most.
+        steps: Most steps of each.
         output: Folder for report.html and diagnosis.json; diagnosis in the model's folder, if not given.
     """
     from gatedrnn.inspect.diagnose import diagnose as run_diagnosis
@@ -41,10 +41,10 @@ def diagnose(
     inspected = (
         from_run(model, split, rows, steps) if file is None else from_text(model, file, text_column, rows, steps)
     )
-    found = run_diagnosis(inspected, command_line())
+    diagnosis = run_diagnosis(inspected, command_line())
     folder = output or model / "diagnosis"
-    page = write_report(found, folder / "report.html")
-    found.write(folder / "diagnosis.json")
+    page = write_report(diagnosis, folder / "report.html")
+    diagnosis.write(folder / "diagnosis.json")
     console = Console()
-    print_summary(found, console)
+    print_summary(diagnosis, console)
     console.print(f"report: {page}", soft_wrap=True, highlight=False)

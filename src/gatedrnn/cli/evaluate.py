@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gatedrnn.train.score import Scored
 
 TABLES = ("classes", "confusion", "each_label")
-"""What of the scores is shown in tables of their own."""
+"""The scores that are shown in tables of their own."""
 
 
 def evaluate(
@@ -41,11 +41,12 @@ def evaluate(
     Args:
         runs: Folders of runs of `gatedrnn train`; with --file, also of models that they wrote.
         split: test, validation or train, or another that the run was tested on.
-        file: What to score instead. Classifiers: CSV, TSV, JSON lines or Parquet with labels; language models: a text,
+        file: File to score instead. Classifiers: CSV, TSV, JSON lines or Parquet with labels; language models: a text,
             .txt, .txt.gz, JSON lines or Parquet.
-        text_column: Of that file; the one of training, if not given (language models: guessed where one is obvious).
-        label_column: Of that file; the one of training, or those, if not given. For each of several columns a flag of
-            its own.
+        text_column: Column of that file's texts; the one of training, if not given (language models: guessed where one
+            is obvious).
+        label_column: Column of that file's labels; the one of training, or those, if not given. For each of several
+            columns a flag of its own.
         data_root: Folder of the files that a table names; the table's own, if not given.
         as_json: Print all scores as JSON instead of tables.
         threads: Threads of torch; all cores, or OMP_NUM_THREADS, if not given.
@@ -65,7 +66,7 @@ def evaluate(
         use_threads(threads)
         _print_forecasts(runs, split, as_json)
         return
-    kinds = [one == "next" for one in labelled]
+    kinds = [unit == "next" for unit in labelled]
     if any(kinds) and not all(kinds):
         raise UsageError("language models and models that predict labels have no score in common; name them apart")
     use_threads(threads)
@@ -74,29 +75,29 @@ def evaluate(
             raise UsageError("--label-column: a language model reads no labels; leave it out")
         _print_texts([score_run(run, split, file, text_column) for run in runs], file.name if file else split, as_json)
         return
-    found = [score_predictions(run, split, file, text_column, label_column, data_root) for run in runs]
+    scored = [score_predictions(run, split, file, text_column, label_column, data_root) for run in runs]
     if as_json:
-        print(json.dumps([{**one._asdict(), "scores": one.scores.as_json()} for one in found], indent=1))
+        print(json.dumps([{**each._asdict(), "scores": each.scores.as_json()} for each in scored], indent=1))
     else:
-        _print_labels(found, Console())
+        _print_labels(scored, Console())
 
 
 def _print_forecasts(runs: tuple[Path, ...], split: str, as_json: bool) -> None:
     """Two columns a run: with the scale of each window, and with that of the first one in a stream."""
     from gatedrnn.train.score import score_forecasts
 
-    found = [score_forecasts(run, split) for run in runs]
+    scored = [score_forecasts(run, split) for run in runs]
     if as_json:
-        print(json.dumps([one.as_json() for one in found], indent=1))
+        print(json.dumps([result.as_json() for result in scored], indent=1))
         return
     title = f"forecasts, {split} split: in units of each window, and of the first one, kept in a stream"
     table = Table(title=title, title_justify="left")
     table.add_column("score")
-    for one in found:
-        table.add_column(one.run, justify="right")
+    for result in scored:
+        table.add_column(result.run, justify="right")
         table.add_column("in a stream", justify="right")
-    for name in found[0].fresh.model_dump(exclude={"loss"}, exclude_none=True):
-        values = [getattr(scores, name) for one in found for scores in (one.fresh, one.streamed)]
+    for name in scored[0].fresh.model_dump(exclude={"loss"}, exclude_none=True):
+        values = [getattr(scores, name) for result in scored for scores in (result.fresh, result.streamed)]
         table.add_row(name.replace("_", " "), *(f"{value:.4g}" for value in values))
     Console().print(table)
 
@@ -124,23 +125,31 @@ def _print_texts(rows: list[dict[str, Any]], source: str, as_json: bool) -> None
     console.print(table)
 
 
-def _print_labels(found: "list[Scored]", console: Console) -> None:
+def _print_labels(scored: "list[Scored]", console: Console) -> None:
     """The scores of all models in one table, then each one's classes."""
     from gatedrnn.train.score import LabelScores, NumberScores
 
-    whole = [{name: value for name, value in one.scores._asdict().items() if name not in TABLES} for one in found]
-    table = Table(title=f"{found[0].source}: {found[0].rows:,} rows", title_justify="left")
+    whole = [
+        {name: value for name, value in result.scores._asdict().items() if name not in TABLES} for result in scored
+    ]
+    table = Table(title=f"{scored[0].source}: {scored[0].rows:,} rows", title_justify="left")
     for column in ("run", "cell", *whole[0]):
         table.add_column(column.replace("_", " "), justify="left" if column in ("run", "cell") else "right")
-    for one, scores in zip(found, whole, strict=True):
+    for result, scores in zip(scored, whole, strict=True):
         if scores.keys() != whole[0].keys():
             raise UsageError("classes and numbers have no score in common; name the runs apart")
-        table.add_row(one.run, one.cell, *map(shown, scores.values()))
+        table.add_row(result.run, result.cell, *map(shown, scores.values()))
     console.print(table)
-    for one in found:
-        for note in one.notes:
+    for result in scored:
+        for note in result.notes:
             console.print(note, markup=False, highlight=False)
-        if not isinstance(one.scores, NumberScores):
-            print_classes(one.run, one.scores.classes, console)
-        if isinstance(one.scores, LabelScores):
-            print_confusion(one.run, one.scores.classes, one.scores.confusion, console, "in what --json prints")
+        if not isinstance(result.scores, NumberScores):
+            print_classes(result.run, result.scores.classes, console)
+        if isinstance(result.scores, LabelScores):
+            print_confusion(
+                result.run,
+                result.scores.classes,
+                result.scores.confusion,
+                console,
+                "in what --json prints",
+            )

@@ -26,14 +26,14 @@ def export(run: Path, /, *, to: Literal["onnx"] = "onnx", output: Path | None = 
 
     folder, model = output or run / to, open_finished(run).model
     if isinstance(model, GatedRNNForCausalLM):
-        found = export_onnx(model, folder)
+        differences = export_onnx(model, folder)
     elif isinstance(model, GatedRNNForForecasting):
-        found = export_forecast(model, folder)
+        differences = export_forecast(model, folder)
     elif model.config.input_size is not None:
-        found = export_classifier(model, folder)
+        differences = export_classifier(model, folder)
     else:
-        found = export_text_classifier(model, folder)
-    for name, difference in found.items():
+        differences = export_text_classifier(model, folder)
+    for name, difference in differences.items():
         Console().print(
             f"{folder / name}: differs from the model by {difference:.1e} (allowed {ALLOWED:.0e})", soft_wrap=True,
             highlight=False,

@@ -31,7 +31,7 @@ def forecast(
     train_minutes: TrainMinutes = None,
     baselines: Annotated[Baselines, Parameter(group=RUN)] = "plain",
 ) -> None:
-    """From a table to its forecast: train a model on the table, test it on the last part, forecast what comes next.
+    """Forecast a table: train a model on it, test it on the last part, and predict what comes next.
 
     Writes forecast.csv, with the names of the table and a column for each quantile, and report.html with pictures. The
     same command again writes them again, and continues where it was stopped. `gatedrnn compare --task forecast` tells
@@ -41,8 +41,8 @@ def forecast(
         file: CSV, TSV, JSON lines or Parquet: long, with a row for each series and time, or wide, with a row for each
             time. Without it: weekly carbon dioxide above Mauna Loa.
         output: Folder of the run; runs/forecast-FILE if not given.
-        train_minutes: That training may take on this machine: measured before it begins, and written into config.yaml
-            as steps, no more than the recipe has.
+        train_minutes: Minutes that training may take on this machine: measured before it begins, and written into
+            config.yaml as steps, no more than the recipe has.
         baselines: plain: after training, plain methods on the same data, begun within a fifth of its time; none: leave
             them out.
     """

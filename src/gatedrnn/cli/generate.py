@@ -30,13 +30,13 @@ def generate(
 
     Args:
         run: Folder of a run of `gatedrnn train`, or of a language model that one wrote.
-        prompt: What the text begins with; nothing for a new text.
+        prompt: Beginning of the text; nothing for a new text.
         length: Tokens to add.
         temperature: 0 takes the likeliest token each time; the larger, the more surprising. 0.8 if not given.
         top_k: Draw from so many of the likeliest tokens; 0 for all.
         top_p: Draw from the likeliest tokens that have this probability together.
         no_unk: Never write `<unk>`, the token of what the vocabulary lacks.
-        seed: Of the draws; the same for each temperature.
+        seed: Seed of the draws; the same for each temperature.
     """
     temperatures = [0.8] if temperature is None else temperature
     if min(temperatures, default=-1) < 0:

@@ -37,8 +37,8 @@ def predict(
         file: CSV, TSV, JSON lines or Parquet with a column of texts; series, in a file as that of training; for any
             other model, with `input_ids` (token numbers) or `input_values` (a list of numbers for each step). For
             forecasts, a table as that of training.
-        output: Where to write; the ending decides: .csv, .tsv, .jsonl or .parquet.
-        text_column: Of the file; the one of training, if not given.
+        output: File to write; the ending decides: .csv, .tsv, .jsonl or .parquet.
+        text_column: Column of the file's texts; the one of training, if not given.
         data_root: Folder of the files that a table names; the table's own, if not given.
         threads: Threads of torch; all cores, or OMP_NUM_THREADS, if not given.
     """

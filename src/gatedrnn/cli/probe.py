@@ -30,15 +30,15 @@ def probe(
     suite.
 
     Args:
-        cells: Which ones, with options as in gru:reset_after=false; lstm, gru, mingru, minlstm, signed-mingru and
+        cells: Cells to probe, with options as in gru:reset_after=false; lstm, gru, mingru, minlstm, signed-mingru and
             block-orthogonal if none is named.
         tasks: parity, modular-addition, cycle-navigation, s3, s5, s5-all, even-pairs, majority, bucket-sort,
             missing-duplicate, copying, selective-copying, mqar or adding.
         seeds: One run each.
-        lengths: Of the tests, beside the training length; up to 65,536 (4,096 where a row has but a few labels), if
-            none is given.
-        on: Where runs run: local, slurm, ray (a cluster on this machine) or ray:HOST:6379; options of the engine after
-            commas, as in slurm,slurm_partition=long. The results do not depend on it.
+        lengths: Lengths of the tests, beside the training length; up to 65,536 (4,096 where a row has but a few
+            labels), if none is given.
+        on: Engine of the runs: local, slurm, ray (a cluster on this machine) or ray:HOST:6379; options of the engine
+            after commas, as in slurm,slurm_partition=long. The results do not depend on it.
         jobs: Runs at the same time, each in a process of its own with one thread; as many as cores, if not given, and
             on slurm or ray as many as run there.
         output: Folder of the suite.

@@ -1,4 +1,4 @@
-"""How far long work is: notices of what begins, and a bar in a terminal or a line every so often elsewhere."""
+"""The progress of long work: notices of what begins, and a bar in a terminal or a line every so often elsewhere."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # the training loop is imported when a command runs
     from gatedrnn.train.loop import Progress
 
 SECONDS_BETWEEN_LINES = 20.0
-"""Where the output is no terminal; a test makes it shorter."""
+"""The seconds between two lines where the output is no terminal; a test makes it shorter."""
 
 
 class Notices(logging.Handler):
@@ -93,7 +93,7 @@ class RunsDisplay:
         self._done = 0.0  # runs that ended since then, by the part of each that was done since then
         self._doing, self._doing_since = "starting", self._since
         self._part: float | None = None
-        """Of what it is doing, where that is known."""
+        """The part of the present work that is done, where that is known."""
         self._changing, self._ended = threading.Lock(), threading.Event()
         self._bars = Bars(
             TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
@@ -168,7 +168,7 @@ class RunsDisplay:
                 )  # fmt: skip
 
     def _still(self) -> str:
-        """How far it is with what it is doing."""
+        """The part that is done of the present work, or its time so far."""
         passed = time.monotonic() - self._doing_since
         if not self._part:
             return f"for {duration(passed)}"
@@ -187,7 +187,7 @@ class RunsDisplay:
         )  # fmt: skip
 
     def _print_lines(self) -> None:
-        """Until the end, so that whatever the work is at, something is said."""
+        """Print lines until the end, so that something is said whatever the work is at."""
         while not self._ended.wait(SECONDS_BETWEEN_LINES):
             with self._changing:
                 lines = self._state()

@@ -27,8 +27,8 @@ def print_recipe(file: Path, task: str | None) -> None:
     table = Table(title=f"gatedrnn {command} {file.name}: what it takes, and why", title_justify="left")
     for column in ("flag", "value", "reason"):
         table.add_column(column)
-    for name, one in recipe.decided.items():
-        table.add_row(_flag(name), _as_typed(one.value), one.reason)
+    for name, choice in recipe.decided.items():
+        table.add_row(_flag(name), _as_typed(choice.value), choice.reason)
     table.add_section()
     for name, value in recipe.fixed.items():
         table.add_row(_flag(name), _as_typed(value), f"the same for every {task}")

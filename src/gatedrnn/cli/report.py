@@ -10,11 +10,11 @@ from gatedrnn.terminal import Console
 
 JOINED = Path("runs/joined")
 ENDINGS = {"html": (".html", ".htm"), "md": (".md",), "csv": (".csv",), "latex": (".tex",)}
-"""Of files, by format."""
+"""The endings of files by format."""
 
 
 def check_output(output: Path, format: str) -> None:
-    """See that a file of that format can be written there.
+    """Check that a file of that format can be written there.
 
     Raises:
         UsageError: it is a folder, or ends as another kind of file.
@@ -38,7 +38,7 @@ def report(
     critical-difference diagram, verdicts task by task, and price.
 
     Args:
-        folders: Of finished comparisons, of a suite of them, or of one suite of probes.
+        folders: Folders of finished comparisons, of a suite of them, or of one suite of probes.
         format: html: report.html and report.md in the folder, or in runs/joined for several. md, csv and latex are
             printed; csv has a line per contender and split.
         output: File to write instead, with the ending of its format: .html, .md, .csv or .tex.
@@ -51,24 +51,24 @@ def report(
 
     if output is not None:
         check_output(output, format)
-    console, found = Console(), reports.comparisons_in(folders)
-    probes = [folder for folder in found if (folder / ProbeResults.FILE).exists()]
-    if probes and (len(found) > 1 or format in ("csv", "latex")):
+    console, comparisons = Console(), reports.comparisons_in(folders)
+    probes = [folder for folder in comparisons if (folder / ProbeResults.FILE).exists()]
+    if probes and (len(comparisons) > 1 or format in ("csv", "latex")):
         raise UsageError(f"{probes[0]}: holds probes; they are reported alone, as html or md")
-    several = len(found) > 1
+    several = len(comparisons) > 1
     home = folders[0] if len(folders) == 1 else JOINED
     if several:
-        joined = reports.joined_comparisons(found)
-        shown = reports.report_of_joined(joined, found, home if output is None else output.parent)
+        joined = reports.joined_comparisons(comparisons)
+        shown = reports.report_of_joined(joined, comparisons, home if output is None else output.parent)
     else:
-        shown = reports.report_of(found[0])
+        shown = reports.report_of(comparisons[0])
     if format == "html":
         if several:
             print_joined(joined, console)
         if output is not None:
             output.parent.mkdir(parents=True, exist_ok=True)
             shown.write_page(output)
-        page = output or (shown.write(home) if several else reports.write_report(found[0]))
+        page = output or (shown.write(home) if several else reports.write_report(comparisons[0]))
         console.print(f"report: {page}", soft_wrap=True, highlight=False)
         return
     if format == "md":
@@ -76,7 +76,7 @@ def report(
     elif several:
         text = exports.as_csv(joined.tasks) if format == "csv" else exports.joined_as_latex(joined)
     else:
-        results = reports.read_comparison(found[0])
+        results = reports.read_comparison(comparisons[0])
         text = exports.as_csv({results.task: results}) if format == "csv" else exports.as_latex(results)
     if output is None:
         print(text, end="")

@@ -32,8 +32,8 @@ def task_of(command: Command, asked_for: str | None) -> str:
     Raises:
         UsageError: there is no such task.
     """
-    own = inspect.signature(command).parameters["data"].default.task
-    return data_settings(own if asked_for is None else asked_for).task
+    default = inspect.signature(command).parameters["data"].default.task
+    return data_settings(default if asked_for is None else asked_for).task
 
 
 def with_flags_of(

@@ -42,8 +42,8 @@ class OneRun(Settings):
     expert = ("shard",)
 
     cell: StackWord = "mingru"
-    """Its name, as `gatedrnn describe` lists it, with options as in gru:reset_after=false; or one a layer, joined by
-    commas."""
+    """Name of the cell, as `gatedrnn describe` lists it, with options as in gru:reset_after=false; or one a layer,
+    joined by commas."""
     hidden_size: int = Field(64, ge=1)
     """Channels of its state."""
     seed: Seed = 0
@@ -52,7 +52,7 @@ class OneRun(Settings):
     """Threads of torch; all cores, or OMP_NUM_THREADS, if not given. Part of the run, since another number may sum in
     another order."""
     shard: bool = False
-    """Under torchrun: each process keeps a part of the weights, their gradients and moments (FSDP2), not all."""
+    """Under torchrun, each process keeps a part of the weights, their gradients and moments (FSDP2), not all."""
 
 
 @tasks_kept()
@@ -81,8 +81,8 @@ def train(
         finish: Folder of a run that was stopped: end it at its newest checkpoint, with the best weights so far.
         wait: Wait while another process writes into the folder, instead of stopping.
         workers: Processes that prepare batches ahead of the step; for data whose steps would wait for them.
-        train_minutes: That training may take on this machine: measured before it begins, and written into config.yaml
-            as steps, and as members where they pay more.
+        train_minutes: Minutes that training may take on this machine: measured before it begins, and written into
+            config.yaml as steps, and as members where they pay more.
         baselines: plain: after training, plain methods on the same data, begun within a fifth of its time; none: leave
             them out.
     """
@@ -210,7 +210,7 @@ def say_plain_part(console: Console, result: "RunResult") -> None:
 
 
 def say_standing(console: Console, folder: Path, baselines: Baselines) -> None:
-    """How a finished run compares with plain methods, and what would help it."""
+    """Print how a finished run compares with plain methods, and what would help it."""
     if baselines == "none":
         return
     from gatedrnn.study.standing import write_standing

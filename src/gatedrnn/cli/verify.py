@@ -29,10 +29,10 @@ def verify(
     brackets are those of the log-space scan, shown and not judged.
 
     Args:
-        cells: Which ones; all if none is named.
-        dtypes: Of parameters and inputs.
+        cells: Cells to verify; all if none is named.
+        dtypes: Types of parameters and inputs.
         full: A line for every execution mode, not for the worst alone.
-        output: Where all values go, as JSON.
+        output: JSON file of all values.
     """
     console, started = Console(), time.perf_counter()
     rows = []

@@ -20,7 +20,7 @@ def view(*runs: Path, html: Path | None = None, port: int = 0, browser: bool = T
     Args:
         runs: Folder of a run of `gatedrnn train`, or of a model that one wrote; two for side by side.
         html: Write the page into this file, which works without a server and without a network, instead of opening it.
-        port: Of the server on this machine; a free one if not given.
+        port: Port of the server on this machine; a free one if not given.
         browser: Open it; --browser=false only prints the address.
     """
     if not 0 <= port <= MOST_PORT:

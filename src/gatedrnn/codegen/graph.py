@@ -1,7 +1,11 @@
-"""Expressions over the channels of one step: what a cell's equations become before a kernel is written from them.
+"""Expressions over the channels of one step: the form of a cell's equations from which kernels are written.
 
-`Graph.apply` adds an operation and simplifies as it goes: constants are folded, an expression that is there already is
-found again, and a share of one is never formed by subtracting the other from it.
+`Graph.apply` adds an operation and simplifies at once: constants are folded, an expression that exists is reused, and a
+share of one is never formed by subtracting the other from it.
+
+`Expressions` writes the functions that equations use in these operations without overflow or cancellation. sigmoid(x),
+sigmoid(-x), softplus(x), softplus(-x) and logsigmoid(x) share one exponential, of -|x|; pairs of expressions that sum
+to one are recorded, so that one minus either is the other.
 """
 
 import math
@@ -10,7 +14,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 Value: TypeAlias = int
-"""An expression, by its place in the graph; a later one reads earlier ones only."""
+"""The index of an expression in the graph; it reads earlier ones only."""
 
 COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
 CONDITIONS = (*COMPARISONS, "and", "or", "not")
@@ -19,52 +23,52 @@ OPERATIONS = (
     "add", "sub", "mul", "div", "neg", "abs", "sign", "exp", "shrinking", "expm1", "log", "log1p", "tanh", "sqrt",
     "minimum", "maximum", "where", *CONDITIONS,
 )  # fmt: skip
-"""All that a kernel computes; everything else that `trace` understands is written in these. shrinking is e^-|x|."""
+"""The operations of kernels; `trace` expresses all others in these. shrinking is e^-|x|."""
 
 
 @dataclass(frozen=True)
 class Node:
-    """One expression: an input by its name, a constant, or an operation on earlier expressions."""
+    """One expression: a named input, a constant, or an operation on earlier expressions."""
 
     operation: str
     arguments: tuple[Value, ...] = ()
     name: str = ""
-    """Of an input."""
+    """The name of an input."""
     number: float = 0.0
-    """Of a constant."""
+    """The value of a constant."""
 
 
 class Graph:
-    """Expressions, and where in the equations each comes from.
+    """Expressions, with the lines of the equations that they come from.
 
     Args:
-        gradient: a zero that a choice gives stays zero whatever it is multiplied with, as nothing goes back where
-            nothing was read; of other expressions it would hide an infinity or NaN.
+        gradient: whether a zero chosen by `where` stays zero in any product, since no gradient flows through a branch
+            that is not taken; in other graphs this would hide an infinity or NaN.
     """
 
     def __init__(self, gradient: bool = False) -> None:
         self._gradient = gradient
         self.nodes: list[Node] = []
         self.lines: dict[Value, str] = {}
-        """The line of the equations that an expression was first written in."""
-        self._known: dict[Node, Value] = {}
+        """The line of the equations that first contains an expression."""
+        self._values: dict[Node, Value] = {}
 
     def input(self, name: str) -> Value:
-        """The row of that name."""
+        """Add an input, the row of that name."""
         return self._add(Node("input", name=name))
 
     def constant(self, number: float) -> Value:
-        """A number; NaN is none."""
+        """Add a constant, which must not be NaN."""
         assert not math.isnan(number), "a NaN in an equation"
         return self._add(Node("constant", number=float(number)))
 
     def number(self, value: Value) -> float | None:
-        """The number that an expression is; None for one that depends on inputs."""
+        """Return the value of a constant; None for an expression that depends on inputs."""
         node = self.nodes[value]
         return node.number if node.operation == "constant" else None
 
     def apply(self, operation: str, *arguments: Value) -> Value:
-        """The simplest expression that has the value of this operation."""
+        """Add an operation, and return the simplest expression of the same value."""
         assert operation in OPERATIONS, operation
         numbers = [self.number(argument) for argument in arguments]
         if all(number is not None for number in numbers) and operation in _FOLDED:
@@ -79,46 +83,46 @@ class Graph:
         return self._add(Node(operation, arguments))
 
     def needed(self, outputs: Iterable[Value]) -> list[Value]:
-        """What these expressions are computed from, themselves included, in the order of computation."""
-        found, left = set[Value](), list(outputs)
+        """Return all expressions that these depend on, themselves included, in the order of computation."""
+        visited, left = set[Value](), list(outputs)
         while left:
             value = left.pop()
-            if value not in found:
-                found.add(value)
+            if value not in visited:
+                visited.add(value)
                 left += self.nodes[value].arguments
-        return sorted(found)
+        return sorted(visited)
 
-    def rebuilt(self, outputs: Iterable[Value], into: "Graph", known: dict[Value, Value]) -> list[Value]:
-        """These expressions in another graph.
+    def rebuilt(self, outputs: Iterable[Value], into: "Graph", copies: dict[Value, Value]) -> list[Value]:
+        """Copy these expressions into another graph.
 
         Args:
-            known: of expressions that are there already, what they are there; the others that are met are added.
+            copies: expressions that are in the other graph, with their values there; new ones are added.
         """
         for output in outputs:
             left = [output]
             while left:
                 value = left[-1]
                 node = self.nodes[value]
-                missing = [] if value in known else [x for x in node.arguments if x not in known]
+                missing = [] if value in copies else [x for x in node.arguments if x not in copies]
                 if missing:
                     left += missing
                     continue
                 left.pop()
-                if value in known:
+                if value in copies:
                     continue
                 if node.operation == "input":
-                    known[value] = into.input(node.name)
+                    copies[value] = into.input(node.name)
                 elif node.operation == "constant":
-                    known[value] = into.constant(node.number)
+                    copies[value] = into.constant(node.number)
                 else:
-                    known[value] = into.apply(node.operation, *(known[x] for x in node.arguments))
-        return [known[output] for output in outputs]
+                    copies[value] = into.apply(node.operation, *(copies[x] for x in node.arguments))
+        return [copies[output] for output in outputs]
 
     def _add(self, node: Node) -> Value:
-        if node not in self._known:
-            self._known[node] = len(self.nodes)
+        if node not in self._values:
+            self._values[node] = len(self.nodes)
             self.nodes.append(node)
-        return self._known[node]
+        return self._values[node]
 
     def _is(self, value: Value, operation: str) -> bool:
         return self.nodes[value].operation == operation
@@ -126,7 +130,7 @@ class Graph:
     def _simpler(
         self, operation: str, arguments: tuple[Value, ...], numbers: list[float | None]
     ) -> Value | None:  # fmt: skip
-        """An expression without this operation; None if it stays."""
+        """Return an equal expression without this operation; None if there is none."""
         match operation, arguments, numbers:
             case "neg", (x,), _ if self._is(x, "neg"):
                 return self.nodes[x].arguments[0]
@@ -170,7 +174,7 @@ class Graph:
         x, y = arguments
         if self._is(x, "where") and self._is(y, "where"):
             (p, a, b), (q, c, d) = self.nodes[x].arguments, self.nodes[y].arguments
-            # Of two halves that are zero where the other is not, one choice is left.
+            # The sum of two halves, each zero where the other is not, is one choice.
             if p == q and self.number(b) == 0 and self.number(c) == 0:
                 return self.apply("where", p, a, d)
             if p == q and self.number(a) == 0 and self.number(d) == 0:
@@ -185,7 +189,7 @@ class Graph:
                 return self.apply("neg", x)
             if self._is(y, "neg"):
                 return self.apply("neg", self.apply("mul", x, *self.nodes[y].arguments))
-            # A gradient that a choice has let through or not: what is chosen is scaled, and zero stays zero.
+            # A gradient through a choice: the chosen branch is scaled, and zero stays zero.
             if self._gradient and self._is(y, "where"):
                 condition, a, b_ = self.nodes[y].arguments
                 if self.number(a) == 0:
@@ -199,10 +203,10 @@ class Graph:
             return x
         if self._is(condition, "not"):
             return self.apply("where", *self.nodes[condition].arguments, y, x)
-        for place, inner in enumerate((x, y)):
+        for branch, inner in enumerate((x, y)):
             if self._is(inner, "where") and self.nodes[inner].arguments[0] == condition:
-                taken = self.nodes[inner].arguments[1 + place]
-                return self.apply("where", condition, *((taken, y) if place == 0 else (x, taken)))
+                taken = self.nodes[inner].arguments[1 + branch]
+                return self.apply("where", condition, *((taken, y) if branch == 0 else (x, taken)))
         return None
 
 
@@ -216,9 +220,107 @@ _FOLDED: dict[str, Callable[..., float]] = {
 
 
 def _fold(operation: str, numbers: list[float]) -> float | None:
-    """The number; None where it is none that a kernel could hold, which then computes it as torch would."""
+    """Compute an operation on constants; None if that fails or is NaN: the kernel then computes it as torch would."""
     try:
-        found = float(_FOLDED[operation](*numbers))
+        number = float(_FOLDED[operation](*numbers))
     except (ValueError, OverflowError, ZeroDivisionError):
         return None
-    return None if math.isnan(found) else found
+    return None if math.isnan(number) else number
+
+
+class Expressions:
+    """Builds expressions of one graph.
+
+    Args:
+        differences: whether one minus a part of a whole stays a difference, which needs the part alone.
+    """
+
+    def __init__(self, graph: Graph, differences: bool = False) -> None:
+        self.graph, self._differences = graph, differences
+        self._complements: dict[Value, Value] = {}
+        """Pairs of expressions that sum to one."""
+        self._sigmoids: dict[Value, Value] = {}
+        self._softplus: dict[Value, Value] = {}
+        """Arguments of softplus by its expressions."""
+
+    def apply(self, operation: str, *arguments: Value) -> Value:
+        """Add an operation to the graph; one minus a part of a whole is the other part."""
+        graph = self.graph
+        parts = operation == "sub" and not self._differences
+        if parts and graph.number(arguments[0]) == 1 and arguments[1] in self._complements:
+            return self._complements[arguments[1]]
+        return graph.apply(operation, *arguments)
+
+    def number(self, number: float) -> Value:
+        """Add a constant."""
+        return self.graph.constant(number)
+
+    def complement(self, x: Value) -> Value:
+        """1 - x."""
+        return self.apply("sub", self.number(1), x)
+
+    def sigmoid(self, x: Value) -> Value:
+        """1 / (1 + e^-x)."""
+        if x not in self._sigmoids:
+            shares = self._shares(x)
+            if shares is None:
+                self._add_sigmoid(self._unsigned(x))
+            else:
+                self._sigmoids[x], self._sigmoids[self.apply("neg", x)] = shares
+        return self._sigmoids[x]
+
+    def softplus(self, x: Value) -> Value:
+        """log(1 + e^x)."""
+        result = self.apply("add", self.apply("maximum", x, self.number(0)), self.apply("log1p", self._shrinking(x)))
+        self._softplus[result] = x
+        return result
+
+    def logsigmoid(self, x: Value) -> Value:
+        """log sigmoid(x)."""
+        return self.apply("sub", self.apply("minimum", x, self.number(0)), self.apply("log1p", self._shrinking(x)))
+
+    def times_slope_of_sigmoid(self, gradient: Value, s: Value) -> Value:
+        """gradient * s * (1 - s)."""
+        return self.apply("mul", gradient, self.apply("mul", s, self.complement(s)))
+
+    def _unsigned(self, x: Value) -> Value:
+        """Return y of x = -y, else x."""
+        node = self.graph.nodes[x]
+        return node.arguments[0] if node.operation == "neg" else x
+
+    def _shrinking(self, x: Value) -> Value:
+        """e^-|x|."""
+        return self.apply("shrinking", x)
+
+    def _add_sigmoid(self, x: Value) -> None:
+        """Add sigmoid(x) and sigmoid(-x)."""
+        shrunk, unit = self._shrinking(x), self.number(1)
+        more = self.apply("div", unit, self.apply("add", unit, shrunk))
+        less = self.apply("mul", shrunk, more)
+        positive = self.apply("ge", x, self.number(0))
+        of_x, of_negative = (
+            self.apply("where", positive, *parts) for parts in ((more, less), (less, more))
+        )  # fmt: skip
+        self._sigmoids[x], self._sigmoids[self.apply("neg", x)] = of_x, of_negative
+        self._complements |= {of_x: of_negative, of_negative: of_x}
+
+    def _shares(self, x: Value) -> tuple[Value, Value] | None:
+        """Return (1 + e^p) / (2 + e^p + e^q) and the same of q if x = softplus(p) - softplus(q); None for another x.
+
+        1 + e^p is e^max(p, 0) times a number between 1 and 2; the larger of the two powers is taken out of both, so
+        nothing overflows, and where p and q are large the ratio does not vanish.
+        """
+        node = self.graph.nodes[x]
+        if node.operation != "sub" or not all(argument in self._softplus for argument in node.arguments):
+            return None
+        p, q = (self._softplus[argument] for argument in node.arguments)
+        apply, zero, unit = self.apply, self.number(0), self.number(1)
+        top_p, top_q = apply("maximum", p, zero), apply("maximum", q, zero)
+        of_p, of_q = (apply("add", unit, self._shrinking(argument)) for argument in (p, q))
+        apart, p_leads = self._shrinking(apply("sub", top_p, top_q)), apply("ge", top_p, top_q)
+        of_p = apply("where", p_leads, of_p, apply("mul", apart, of_p))
+        of_q = apply("where", p_leads, apply("mul", apart, of_q), of_q)
+        whole = apply("div", unit, apply("add", of_p, of_q))
+        shares = apply("mul", of_p, whole), apply("mul", of_q, whole)
+        self._complements |= {shares[0]: shares[1], shares[1]: shares[0]}
+        return shares

@@ -1,51 +1,183 @@
-"""One function of one step's rows, before it is source code of some kind."""
+"""Functions of one step's rows, before they are source code: their values, and the rows saved for backward.
 
+`evaluate` computes the values of a graph, exactly or with random rounding; `differing` compares two results on the same
+inputs. `kept_values` chooses the expressions that stay in memory between forward and backward. A row in memory is
+written once and read once, which takes about as long as one exponential. So a sigmoid or a tanh of a value that is not
+in memory is kept, and sums and products of kept rows are computed again.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import FunctionType
 
-from gatedrnn.codegen.graph import Graph, Value
-from gatedrnn.equations import Equations
+import numpy as np
+
+from gatedrnn.codegen.graph import CONDITIONS, COSTLY, Graph, Value
+
+RECOMPUTED = 0.9
+"""The cost of a costly operation, relative to a kept row."""
+SAMPLES, ULPS = 16, 4
+LARGEST = 1 / 8
+"""The largest error by rounding, relative to 1, that leaves a digit to compare."""
+EDGES = (0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 1e-310, -1e-310)
+_FUNCTIONS: dict[str, Callable[..., np.ndarray]] = {
+    "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "neg": np.negative, "abs": np.abs,
+    "sign": lambda x: np.where(x > 0, 1.0, np.where(x < 0, -1.0, 0.0)), "exp": np.exp,
+    "shrinking": lambda x: np.exp(-np.abs(x)), "expm1": np.expm1, "log": np.log, "log1p": np.log1p, "tanh": np.tanh,
+    "sqrt": np.sqrt, "minimum": np.minimum, "maximum": np.maximum, "where": np.where, "lt": np.less,
+    "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal, "eq": np.equal, "ne": np.not_equal,
+    "and": np.logical_and, "or": np.logical_or, "not": np.logical_not,
+}  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
 class Row:
-    """Named rows of memory, one number a channel, and what is written to them from what is read of them."""
+    """A function of named rows of memory, one number a channel: the expressions that it writes to them."""
 
     name: str
     graph: Graph
     writes: dict[str, Value]
-    """The rows that it writes, with the expressions that they get; a row among the inputs too is changed in place."""
+    """The rows that it writes, with their expressions; a row that is also an input is changed in place."""
     adds: dict[str, Value]
-    """Rows that grow by these expressions."""
+    """The rows to which it adds, with the added expressions."""
 
     @cached_property
     def reads(self) -> tuple[str, ...]:
         """The rows that it reads, in the order of the graph's inputs."""
-        needed = self.graph.needed([*self.writes.values(), *self.adds.values()])
-        nodes = (self.graph.nodes[value] for value in needed)
+        nodes = (self.graph.nodes[v] for v in self.graph.needed([*self.writes.values(), *self.adds.values()]))
         return tuple(node.name for node in nodes if node.operation == "input")
 
     @cached_property
     def rows(self) -> tuple[str, ...]:
-        """All rows, in the order in which the compiled function takes them: of the inputs those that it uses, then the
-        others that it writes."""
+        """All rows, in the order of the compiled function's arguments: the inputs that it uses, then other outputs."""
         outputs = {**self.writes, **self.adds}
         inputs = (node.name for node in self.graph.nodes if node.operation == "input")
         return tuple(dict.fromkeys([*(name for name in inputs if name in {*self.reads, *outputs}), *outputs]))
 
 
-def sources_of(cell: Equations) -> list[str]:
-    """The files that its equations stand in."""
-    methods = [method for kind in type(cell).__mro__ for method in vars(kind).values()]
+def sources_of(cell: object) -> list[str]:
+    """Return the files of a cell's methods."""
+    methods = [method for base in type(cell).__mro__ for method in vars(base).values()]
     return [method.__code__.co_filename for method in methods if isinstance(method, FunctionType)]
 
 
 def _add() -> Row:
     graph = Graph()
-    given, to = graph.input("given"), graph.input("to")
-    return Row("add", graph, {"given": graph.constant(0), "to": graph.apply("add", given, to)}, {})
+    total = graph.apply("add", graph.input("given"), graph.input("to"))
+    return Row("add", graph, {"given": graph.constant(0), "to": total}, {})
 
 
 ADD = _add()
-"""to + given → to, 0 → given."""
+"""A row that adds the row `given` to `to` and clears it."""
+
+
+def kept_values(graph: Graph, wanted: Iterable[Value], free: frozenset[Value]) -> list[Value]:
+    """Choose about the fewest rows from which these expressions can be computed, in the order of the graph.
+
+    Args:
+        free: expressions that are in memory anyway; other inputs are not.
+    """
+    chosen, there = set[Value](), set(free)
+
+    def is_there(value: Value) -> bool:
+        return value in there or graph.number(value) is not None
+
+    def again(value: Value) -> float:
+        """Return the cost of computing an expression from those in memory."""
+        node = graph.nodes[value]
+        if node.operation == "input":
+            return 2.0
+        return sum(map(cost, set(node.arguments))) + RECOMPUTED * (node.operation in COSTLY)
+
+    def cost(value: Value) -> float:
+        if is_there(value):
+            return 0.0
+        total = again(value)
+        return total if graph.nodes[value].operation in CONDITIONS else min(1.0, total)
+
+    def choose(value: Value) -> None:
+        if is_there(value):
+            return
+        if again(value) > 1 and graph.nodes[value].operation not in CONDITIONS:
+            chosen.add(value)
+        else:
+            for argument in graph.nodes[value].arguments:
+                choose(argument)
+        there.add(value)  # once computed again, it serves all further readers
+
+    for value in sorted(set(wanted)):
+        choose(value)
+    return sorted(chosen)
+
+
+def evaluate(
+    graph: Graph, outputs: Sequence[Value], inputs: Mapping[str, np.ndarray],
+    rounded: Callable[[np.ndarray], np.ndarray] | None = None,
+) -> list[np.ndarray]:  # fmt: skip
+    """Compute the outputs for these inputs, in float64.
+
+    Args:
+        rounded: applied to the results of operations and to constants.
+    """
+    results: dict[Value, np.ndarray] = {}
+    size = np.broadcast_shapes(*(x.shape for x in inputs.values()))
+    with np.errstate(all="ignore"):
+        for value in graph.needed(outputs):
+            node = graph.nodes[value]
+            if node.operation == "input":
+                results[value] = inputs[node.name]
+                continue
+            if node.operation == "constant":
+                result = np.full(size, node.number)
+            else:
+                result = _FUNCTIONS[node.operation](*(results[argument] for argument in node.arguments))
+            results[value] = result if rounded is None or result.dtype == np.bool_ else rounded(result)
+    return [np.broadcast_to(results[value], size) for value in outputs]
+
+
+def uncertain(
+    graph: Graph, outputs: Sequence[Value], inputs: Mapping[str, np.ndarray], dtype: type[np.floating]
+) -> list[np.ndarray]:
+    """Estimate the rounding error of each output in a float type: the spread of `SAMPLES` evaluations in which every
+    operation errs by a few units in the last place, at random.
+
+    It is wide for ill-conditioned expressions and comparisons near their threshold, and infinite where rounding leaves
+    no digit: where some results are not finite, or are far apart, as beside a singularity.
+    """
+    limits, drawn = np.finfo(dtype), np.random.default_rng(0)
+
+    def rounded(x: np.ndarray) -> np.ndarray:
+        x = x * (1 + ULPS * float(limits.eps) * drawn.uniform(-1, 1, x.shape))
+        x = np.where(np.abs(x) > limits.max, np.copysign(np.inf, x), x)
+        return np.where(np.abs(x) < limits.tiny, 0.0, x)
+
+    samples = np.array([evaluate(graph, outputs, inputs, rounded) for _ in range(SAMPLES)])
+    exact = np.array(evaluate(graph, outputs, inputs))
+    with np.errstate(all="ignore"):
+        spread = np.abs(samples - exact).max(axis=0)
+        certain = (np.isfinite(samples) == np.isfinite(exact)).all(axis=0) & ~(spread > LARGEST * (1 + np.abs(exact)))
+    return list(np.where(certain, spread, np.inf))
+
+
+def trials(names: Sequence[str], edges: bool) -> dict[str, np.ndarray]:
+    """Draw inputs for comparisons: random numbers, and combinations of numbers on which formulas fail."""
+    drawn = np.random.default_rng(0)
+    inputs = {name: 2 * drawn.standard_normal(64) for name in names}
+    if edges:
+        odd = {name: drawn.choice([*EDGES, 0.7, -2.0], size=192) for name in names}
+        inputs = {name: np.concatenate([inputs[name], odd[name]]) for name in names}
+    return inputs
+
+
+def differing(
+    actual: np.ndarray, expected: np.ndarray, tolerance: float, spread: np.ndarray | float = 0.0
+) -> np.ndarray:  # fmt: skip
+    """Return the mask of results further from a finite expected number than the tolerance and a finite spread.
+
+    Other expected values are infinite, or the NaN of an infinity times zero, which an equal simpler formula need not
+    give.
+    """
+    with np.errstate(all="ignore"):
+        far = ~(np.abs(actual - expected) <= tolerance * (1 + np.abs(expected)) + spread)
+    return np.asarray(np.isfinite(expected) & far & (spread != np.inf))

@@ -1,6 +1,6 @@
-"""From a function of tensors to a graph: every operation that torch runs is written down as it comes.
+"""Tracing of a function of tensors to a graph: every operation that torch runs is recorded.
 
-Works on values and on what `torch.autograd` computes from them alike, so that a gradient is traced by calling it.
+Operations of `torch.autograd` are recorded too, so that a gradient is traced by calling it.
 """
 
 import math
@@ -16,16 +16,15 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from gatedrnn.codegen.evaluate import differing, evaluate, trials, uncertain
-from gatedrnn.codegen.expressions import Expressions
-from gatedrnn.codegen.graph import COMPARISONS, Graph, Value
+from gatedrnn.codegen.graph import COMPARISONS, Expressions, Graph, Value
+from gatedrnn.codegen.row import differing, evaluate, trials, uncertain
 from gatedrnn.errors import CannotBeTraced
 
 Result = TypeVar("Result")
 CHANNELS = 3
-"""Of the tensors on which equations are traced."""
+"""The size of the tensors on which equations are traced."""
 TOLERANCE = 1e-7
-"""Of what a graph computes in float64, beside 1: torch's softplus takes its argument itself for a large one."""
+"""The error of a graph in float64, relative to 1: torch's softplus returns a large argument unchanged."""
 SAME = ("detach", "clone", "alias", "lift_fresh", "lift_fresh_copy", "view", "contiguous", "expand")
 FILLED = {"zeros_like": 0.0, "ones_like": 1.0, "zeros": 0.0, "ones": 1.0, "new_zeros": 0.0, "new_ones": 1.0}
 PLAIN = {
@@ -39,63 +38,63 @@ LOGICAL = {
     "bitwise_not": "not",
 }  # fmt: skip
 FULL = {"full": 1, "full_like": 1, "new_full": 2, "scalar_tensor": 0}
-"""Operations that give one number, with the place of that number among their arguments."""
+"""Operations that fill with one number, and the index of that number among their arguments."""
 LARGEST_POWER = 8
 
 
 def in_a_clean_thread(function: Callable[[], Result]) -> Result:
-    """The result of a call with no mode, no autocast and gradients on: all that is the caller's thread's own."""
-    found: list[Result] = []
+    """Call a function with no mode, no autocast and gradients on: these belong to the caller's thread."""
+    results: list[Result] = []
     raised: list[BaseException] = []
 
     def call() -> None:
         try:
-            found.append(function())
+            results.append(function())
         except BaseException as error:
             raised.append(error)
 
     thread = threading.Thread(target=call, name="gatedrnn-trace")
-    with torch.autograd.set_detect_anomaly(False):  # of all threads; it reads every gradient
+    with torch.autograd.set_detect_anomaly(False):  # it is global, and reads every gradient
         thread.start()
         thread.join()
     if raised:
         raise raised[0]
-    return found[0]
+    return results[0]
 
 
 def trace(
     function: Callable[..., Sequence[Tensor]], names: Sequence[str], sources: Sequence[str], gradient: bool = False,
     differences: bool = False,
 ) -> tuple[Graph, list[Value]]:  # fmt: skip
-    """The graph of a function of rows, and the values that it returns.
+    """Trace a function of rows to a graph, and return the graph and the values of the results.
 
     Args:
         function: takes one tensor for each name, each of the same shape; returns some of that shape.
-        names: of its arguments, which are the graph's inputs.
-        sources: files of the equations; a message names a line of them.
+        names: names of its arguments, the graph's inputs.
+        sources: files of the equations; messages name their lines.
         gradient: whether it computes gradients (`Graph`).
         differences: as in `Expressions`.
 
     Raises:
-        CannotBeTraced: it is not elementwise, reads values, or changes what it was given.
+        CannotBeTraced: it is not elementwise, reads values, or changes its inputs.
     """
     generator = torch.Generator().manual_seed(0)
-    given = [torch.rand(CHANNELS, dtype=torch.float64, generator=generator) + 0.25 for _ in names]
+    inputs = [torch.rand(CHANNELS, dtype=torch.float64, generator=generator) + 0.25 for _ in names]
     recorder = _Recorder(sources, gradient, differences)
-    for name, tensor in zip(names, given, strict=True):
+    for name, tensor in zip(names, inputs, strict=True):
         recorder.input(name, tensor)
-    before = [x.clone() for x in given]
+    before = [x.clone() for x in inputs]
     try:
         with recorder, _Questions(recorder):
-            outputs = function(*(x.detach().requires_grad_() for x in given))
-        for name, x, was in zip(names, given, before, strict=True):
+            outputs = function(*(x.detach().requires_grad_() for x in inputs))
+        for name, x, was in zip(names, inputs, before, strict=True):
             if not torch.equal(x, was):
                 raise CannotBeTraced(f"the equations change their input {name!r} in place")
         values = [recorder.value_of(output) for output in outputs]
         _check(function, recorder.graph, values, names)
     except CannotBeTraced:
         raise
-    except Exception as error:  # anything may happen in equations that were written for tensors of a sequence
+    except Exception as error:  # equations written for tensors of a sequence may raise anything
         line = _line_of(error, sources)
         raise CannotBeTraced(
             f"{line + ': ' if line else ''}the equations of a single step raise {type(error).__name__}: {error}"
@@ -104,24 +103,24 @@ def trace(
 
 
 def _line_of(error: Exception, sources: Sequence[str]) -> str:
-    """Where in the equations' file an exception comes from."""
-    found, step = "", error.__traceback__
+    """Return the line of the equations that an exception comes from."""
+    line, step = "", error.__traceback__
     while step is not None:
         if step.tb_frame.f_code.co_filename in sources:
-            found = f"{Path(step.tb_frame.f_code.co_filename).name}:{step.tb_lineno}"
+            line = f"{Path(step.tb_frame.f_code.co_filename).name}:{step.tb_lineno}"
         step = step.tb_next
-    return found
+    return line
 
 
 def gradients(results: Sequence[tuple[Tensor, Tensor]], of: Sequence[Tensor]) -> list[Tensor]:
-    """Gradients of these tensors from those of the results that follow from them, each beside its result."""
-    # torch imports a package of algebra for gradients that it is given, and none for that of a number.
+    """Compute gradients of these tensors from pairs of a result and its gradient."""
+    # torch imports a package of algebra for gradients passed to it, but not for the gradient of a number.
     number = _Number.apply([gradient for _, gradient in results], *(result for result, _ in results))
     return list(torch.autograd.grad(number, of, materialize_grads=True))
 
 
 class _Number(torch.autograd.Function):
-    """A number that tensors have these gradients of."""
+    """A number with set gradients by some tensors."""
 
     @staticmethod
     def forward(ctx: Any, gradients: list[Tensor], *results: Tensor) -> Tensor:
@@ -129,31 +128,31 @@ class _Number(torch.autograd.Function):
         return results[0].new_zeros(())
 
     @staticmethod
-    def backward(ctx: Any, one: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
         return None, *ctx.gradients
 
 
 def _check(
     function: Callable[..., Sequence[Tensor]], graph: Graph, values: Sequence[Value], names: Sequence[str]
 ) -> None:  # fmt: skip
-    """Hold the graph to the function on other numbers than those that it was traced on."""
-    given = trials(names, edges=True)
-    expected = function(*(torch.from_numpy(x).requires_grad_() for x in given.values()))
-    for value, found, right in zip(values, evaluate(graph, values, given), expected, strict=True):
-        wrong = differing(found, right.detach().numpy(), TOLERANCE)
-        if wrong.any():  # which rounding may do too, where a gradient has no bound
-            (spread,) = uncertain(graph, [value], given, np.float64)
-            wrong = differing(found, right.detach().numpy(), TOLERANCE, spread)
+    """Compare the graph with the function on other numbers than those of the trace."""
+    inputs = trials(names, edges=True)
+    expected = function(*(torch.from_numpy(x).requires_grad_() for x in inputs.values()))
+    for value, actual, right in zip(values, evaluate(graph, values, inputs), expected, strict=True):
+        wrong = differing(actual, right.detach().numpy(), TOLERANCE)
+        if wrong.any():  # rounding may do this too, where a gradient has no bound
+            (spread,) = uncertain(graph, [value], inputs, np.float64)
+            wrong = differing(actual, right.detach().numpy(), TOLERANCE, spread)
         if wrong.any():
-            numbers = ", ".join(f"{name} = {x[wrong][0]:g}" for name, x in given.items())
+            numbers = ", ".join(f"{name} = {x[wrong][0]:g}" for name, x in inputs.items())
             raise CannotBeTraced(
-                f"the equations give {right[wrong][0].item():g} for {numbers}, and {found[wrong][0]:g} by the kernel "
+                f"the equations give {right[wrong][0].item():g} for {numbers}, and {actual[wrong][0]:g} by the kernel "
                 "that was made of them: they depend on more than their arguments"
             )
 
 
 class _Questions(TorchFunctionMode):
-    """Refuses what equations ask of a tensor that is no tensor: its dtype, its axes, its number of channels."""
+    """Refuses equations that ask a tensor for its dtype, its axes or its number of channels."""
 
     def __init__(self, recorder: "_Recorder") -> None:
         super().__init__()
@@ -162,90 +161,92 @@ class _Questions(TorchFunctionMode):
     def __torch_function__(
         self, function: Any, types: Any, arguments: Any = (), options: dict[str, Any] | None = None
     ) -> Any:  # fmt: skip
-        found = function(*arguments, **options or {})
-        asker = sys._getframe(1).f_globals.get("__name__", "")
-        if not _is_of_tensors(found) and not asker.startswith(("torch.", "gatedrnn.codegen.", "gatedrnn.equations")):
+        result = function(*arguments, **options or {})
+        caller = sys._getframe(1).f_globals.get("__name__", "")
+        if not _is_of_tensors(result) and not caller.startswith(
+            ("torch.", "gatedrnn.codegen.", "gatedrnn.equations", "gatedrnn.kinds.")
+        ):
             name = function.__self__.__name__ if function.__name__ == "__get__" else function.__name__
             raise self._recorder.error(f"asks for {name} of a tensor, and a kernel is the same for all")
-        return found
+        return result
 
 
-def _is_of_tensors(found: Any) -> bool:
-    if isinstance(found, (tuple, list)):
-        return all(map(_is_of_tensors, found))
-    return found is None or isinstance(found, Tensor)
+def _is_of_tensors(result: Any) -> bool:
+    if isinstance(result, (tuple, list)):
+        return all(map(_is_of_tensors, result))
+    return result is None or isinstance(result, Tensor)
 
 
 class _Recorder(TorchDispatchMode):
-    """Writes every operation that runs inside it into a graph."""
+    """Records every operation that runs inside it in a graph."""
 
     def __init__(self, sources: Sequence[str], gradient: bool, differences: bool) -> None:
         super().__init__()
         self.graph, self._sources = Graph(gradient), set(sources)
         self._expressions = Expressions(self.graph, differences)
         self._values: dict[int, Value] = {}
-        self._kept: list[Tensor] = []  # an address is that of one tensor for as long as it lives
+        self._alive: list[Tensor] = []  # an id is unique only while its tensor lives
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        """No: torch would import its whole compiler for that, which takes a second."""
+        """Return False: torch would otherwise import its whole compiler, which takes a second."""
         return False
 
     def input(self, name: str, tensor: Tensor) -> Value:
-        """A new input of the graph, which that tensor stands for."""
+        """Add an input to the graph, represented by that tensor."""
         return self._set(tensor, self.graph.input(name))
 
-    def value_of(self, given: Any) -> Value:
-        """The expression that a tensor or a number stands for."""
-        if isinstance(given, Tensor):
-            if id(given) in self._values:
-                return self._values[id(given)]
-            if given.numel() != 1 or given.requires_grad:
+    def value_of(self, operand: Any) -> Value:
+        """Return the expression of a tensor or a number."""
+        if isinstance(operand, Tensor):
+            if id(operand) in self._values:
+                return self._values[id(operand)]
+            if operand.numel() != 1 or operand.requires_grad:
                 raise self.error("reads a tensor that is no argument of it")
-            if given.dtype == torch.bool:  # a constant, from which torch.tensor makes a tensor
-                return self.graph.apply("ne", self.graph.constant(float(given)), self.graph.constant(0))
-        number = complex(given)
+            if operand.dtype == torch.bool:  # a constant made by torch.tensor
+                return self.graph.apply("ne", self.graph.constant(float(operand)), self.graph.constant(0))
+        number = complex(operand)
         if number.imag or math.isnan(number.real):
-            raise self.error(f"has the number {given} in it")
+            raise self.error(f"has the number {operand} in it")
         return self.graph.constant(number.real)
 
-    def _number_of(self, given: Any) -> Value:
-        """The same as a number: a comparison is 1 where it holds."""
-        e, found = self._expressions, self.value_of(given)
-        if not isinstance(given, Tensor) or given.dtype != torch.bool:
-            return found
-        return e.apply("where", found, e.number(1), e.number(0))
+    def _number_of(self, operand: Any) -> Value:
+        """Return the expression of a tensor or a number as a number: a comparison is 1 where it holds."""
+        e, value = self._expressions, self.value_of(operand)
+        if not isinstance(operand, Tensor) or operand.dtype != torch.bool:
+            return value
+        return e.apply("where", value, e.number(1), e.number(0))
 
-    def _truth_of(self, given: Any) -> Value:
-        """The same as a condition: a number holds where it is not 0."""
-        found = self.value_of(given)
-        if isinstance(given, Tensor) and given.dtype == torch.bool:
-            return found
-        return self._expressions.apply("ne", found, self._expressions.number(0))
+    def _truth_of(self, operand: Any) -> Value:
+        """Return the expression of a tensor or a number as a condition: a number holds where it is not 0."""
+        value = self.value_of(operand)
+        if isinstance(operand, Tensor) and operand.dtype == torch.bool:
+            return value
+        return self._expressions.apply("ne", value, self._expressions.number(0))
 
     def __torch_dispatch__(
         self, operation: Any, types: Any, arguments: tuple[Any, ...] = (), options: dict[str, Any] | None = None
     ) -> Any:  # fmt: skip
         name, options = operation._schema.name.partition("::")[2], options or {}
         in_place = name.endswith("_") and not name.endswith("__")
-        if in_place:  # a constant that it changes is written down as it was
-            found = self._expression(name.rstrip("_"), arguments, options, arguments[0].dtype == torch.bool)
+        if in_place:  # a constant that it changes is recorded as it was
+            value = self._expression(name.rstrip("_"), arguments, options, arguments[0].dtype == torch.bool)
             result = operation(*arguments, **options)
         else:
             result = operation(*arguments, **options)
             truth = isinstance(result, Tensor) and result.dtype == torch.bool
-            found = self._expression(name, arguments, options, truth)
+            value = self._expression(name, arguments, options, truth)
         if isinstance(result, Tensor):
             self._check_kind(result, name)
-            self._set(result, found)
+            self._set(result, value)
         elif isinstance(result, tuple) and name == "log_sigmoid_forward":
-            self._set(result[0], found)
-            self._kept.append(result[1])
+            self._set(result[0], value)
+            self._alive.append(result[1])
         return result
 
     def _set(self, tensor: Tensor, value: Value) -> Value:
         self._values[id(tensor)] = value
-        self._kept.append(tensor)
+        self._alive.append(tensor)
         if value not in self.graph.lines and (line := self._line()):
             self.graph.lines[value] = line
         return value
@@ -256,42 +257,42 @@ class _Recorder(TorchDispatchMode):
         if result.is_complex():
             raise self.error(f"gives complex numbers by {name}")
 
-    def _expression(self, name: str, given: tuple[Any, ...], options: dict[str, Any], truth: bool) -> Value:
-        """What an operation gives; a condition where its result is one."""
+    def _expression(self, name: str, arguments: tuple[Any, ...], options: dict[str, Any], truth: bool) -> Value:
+        """Return the expression of an operation; with `truth`, as a condition."""
         e, apply = self._expressions, self._expressions.apply
         if name in FILLED or name in FULL:
-            number = self._number_of(FILLED[name] if name in FILLED else given[FULL[name]])
+            number = self._number_of(FILLED[name] if name in FILLED else arguments[FULL[name]])
             return apply("ne", number, e.number(0)) if truth else number
         if name == "_to_copy":
-            return self._converted(given[0], options)
+            return self._converted(arguments[0], options)
         if name in SAME:
-            return self.value_of(given[0])
+            return self.value_of(arguments[0])
         if name in LOGICAL:
             if name.startswith("bitwise") and not truth:
                 raise self.error(f"uses {name} of numbers")
-            return apply(LOGICAL[name], *map(self._truth_of, given))
-        found = self._of_numbers(name, given, options)
-        return apply("ne", found, e.number(0)) if truth and name not in COMPARISONS else found
+            return apply(LOGICAL[name], *map(self._truth_of, arguments))
+        value = self._of_numbers(name, arguments, options)
+        return apply("ne", value, e.number(0)) if truth and name not in COMPARISONS else value
 
-    def _converted(self, given: Tensor, options: dict[str, Any]) -> Value:
-        """Of `_to_copy`: a condition may become numbers, and numbers stay as they are."""
-        dtype = options.get("dtype") or given.dtype
-        if given.dtype == torch.bool:
-            return self.value_of(given) if dtype == torch.bool else self._number_of(given)
+    def _converted(self, tensor: Tensor, options: dict[str, Any]) -> Value:
+        """Return the expression of `_to_copy`: a condition may become numbers, and numbers stay unchanged."""
+        dtype = options.get("dtype") or tensor.dtype
+        if tensor.dtype == torch.bool:
+            return self.value_of(tensor) if dtype == torch.bool else self._number_of(tensor)
         if dtype == torch.bool:
-            return self._truth_of(given)
-        if given.is_floating_point() and dtype != given.dtype:
-            raise self.error(f"turns {given.dtype} into {dtype}")
-        return self.value_of(given)
+            return self._truth_of(tensor)
+        if tensor.is_floating_point() and dtype != tensor.dtype:
+            raise self.error(f"turns {tensor.dtype} into {dtype}")
+        return self.value_of(tensor)
 
-    def _of_numbers(self, name: str, given: tuple[Any, ...], options: dict[str, Any]) -> Value:
+    def _of_numbers(self, name: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> Value:
         e, apply = self._expressions, self._expressions.apply
         if name in ("where", "masked_fill"):
-            condition, x, y = given if name == "where" else (given[1], given[2], given[0])
+            condition, x, y = arguments if name == "where" else (arguments[1], arguments[2], arguments[0])
             return apply("where", self._truth_of(condition), self._number_of(x), self._number_of(y))
         if name in ("log_sigmoid_backward", "softplus_backward", "sigmoid_backward", "tanh_backward"):
-            return self._gradient(name, *map(self._number_of, given[:2]))
-        numbers = [self._number_of(x) for x in given if isinstance(x, (Tensor, int, float, complex))]
+            return self._gradient(name, *map(self._number_of, arguments[:2]))
+        numbers = [self._number_of(x) for x in arguments if isinstance(x, (Tensor, int, float, complex))]
         if name == "copy":
             return numbers[1]
         if name == "threshold_backward":
@@ -301,13 +302,13 @@ class _Recorder(TorchDispatchMode):
             gradient, x, low, high = numbers
             return apply("where", apply("and", apply("gt", x, low), apply("lt", x, high)), gradient, e.number(0))
         if name in ("clamp", "clamp_min", "clamp_max", "hardtanh"):
-            return self._clamped(name, given, options)
+            return self._clamped(name, arguments, options)
         if name == "pow":
             return self._power(numbers[0], self.graph.number(numbers[1]))
         if name in PLAIN:
             return apply(PLAIN[name], *numbers)
         if name in ("add", "sub", "rsub"):
-            return self._sum(name, numbers[:2], float(options.get("alpha", given[2] if len(given) > 2 else 1)))
+            return self._sum(name, numbers[:2], float(options.get("alpha", arguments[2] if len(arguments) > 2 else 1)))
         if name == "div" and options.get("rounding_mode") is None:
             return apply("div", *numbers)
         match name, numbers:
@@ -346,12 +347,12 @@ class _Recorder(TorchDispatchMode):
         left, right = numbers[::-1] if name == "rsub" else numbers
         return apply("add" if name == "add" else "sub", left, apply("mul", right, self._expressions.number(alpha)))
 
-    def _clamped(self, name: str, given: tuple[Any, ...], options: dict[str, Any]) -> Value:
-        apply, x = self._expressions.apply, self.value_of(given[0])
-        bounds = [*given[1:3], None, None]
+    def _clamped(self, name: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> Value:
+        apply, x = self._expressions.apply, self.value_of(arguments[0])
+        bounds = [*arguments[1:3], None, None]
         low, high = options.get("min", bounds[0]), options.get("max", bounds[1])
         if name == "clamp_max":
-            low, high = None, given[1]
+            low, high = None, arguments[1]
         if low is not None:
             x = apply("maximum", x, self.value_of(low))
         return x if high is None else apply("minimum", x, self.value_of(high))
@@ -361,13 +362,13 @@ class _Recorder(TorchDispatchMode):
         if exponent is None or not (2 * exponent).is_integer() or abs(exponent) > LARGEST_POWER:
             raise self.error(f"raises to another power than whole and half ones up to {LARGEST_POWER}")
         size = abs(exponent)
-        found = apply("sqrt", x) if size % 1 else e.number(1)
+        power = apply("sqrt", x) if size % 1 else e.number(1)
         for _ in range(int(size)):
-            found = apply("mul", found, x)
-        return apply("div", e.number(1), found) if exponent < 0 else found
+            power = apply("mul", power, x)
+        return apply("div", e.number(1), power) if exponent < 0 else power
 
     def _line(self) -> str:
-        """Where in the equations' file Python is."""
+        """Return the line of the equations that Python executes."""
         frame = sys._getframe(1)
         while frame is not None:
             if frame.f_code.co_filename in self._sources:
@@ -376,7 +377,7 @@ class _Recorder(TorchDispatchMode):
         return ""
 
     def error(self, what: str) -> CannotBeTraced:
-        """What to raise, with the line of the equations."""
+        """Return the error to raise, with the line of the equations."""
         line = self._line()
         return CannotBeTraced(f"{line + ': ' if line else 'an equation '}{what}")
 
@@ -390,7 +391,7 @@ _MAKES = set("arange linspace rand randn bernoulli rand_like randn_like eye".spl
 
 
 def _reason(name: str) -> str:
-    """Why an operation is in no kernel."""
+    """Return why an operation is in no kernel."""
     if name in _DECIDES:
         return "decides by a value of its tensors, which a kernel for many channels cannot; use torch.where"
     if name in _PICKS:

@@ -36,7 +36,7 @@ _kept: dict[DataSettings, TaskData] | None = None
 
 @contextmanager
 def tasks_kept() -> Iterator[None]:
-    """Inside, the last tasks that were loaded stay in memory, so that the runs of a comparison share them.
+    """Keep the last tasks that were loaded in memory within this context, so that the runs of a comparison share them.
 
     One command is inside, or one call: files may have changed before the next.
     """
@@ -58,10 +58,10 @@ def load_task(settings: DataSettings) -> TaskData:
     if _kept is None:
         return _loaded(settings)
     if settings not in _kept:
-        found = _loaded(settings)
+        task = _loaded(settings)
         while len(_kept) >= MOST_KEPT:
             del _kept[next(iter(_kept))]
-        _kept[settings] = found
+        _kept[settings] = task
     return _kept[settings]
 
 

@@ -34,7 +34,9 @@ class StepBatches(Dataset[list[Batch]]):
         return [self.source.batch(self.seed, epoch, number, self.batch_size) for number in numbers]
 
     def ahead(self, steps: range, workers: int = 0) -> Iterator[list[Batch]]:
-        """Those of some steps in turn; `workers` processes prepare them, or none: this one does, when it is asked."""
+        """The batches of some steps in turn; `workers` processes prepare them, or this one on demand where there are
+        none.
+        """
         if not workers:
             return map(self.__getitem__, steps)
         # A generator of its own: the loader draws a number, which would move the one that a run's dropout comes from.

@@ -18,7 +18,7 @@ EVALUATION_TOKENS = 16_384  # padded tokens of an evaluation batch at most
 
 
 class TrainingSource(Protocol):
-    """Where training batches come from."""
+    """A source of training batches."""
 
     def steps_per_epoch(self, batch_size: int) -> int:
         """Batches in an epoch."""
@@ -98,7 +98,7 @@ class Examples:
             start = stop
 
     def collate(self, rows: np.ndarray) -> Batch:
-        """These rows as one batch, padded on the right with zeros; no mask where nothing is padded."""
+        """Join these rows into one batch, padded on the right with zeros; no mask where nothing is padded."""
         lengths = self.lengths[rows]
         inputs = _padded([self.inputs[row] for row in rows])
         name = "input_values" if inputs.is_floating_point() else "input_ids"
@@ -115,10 +115,10 @@ class Examples:
 
 def _padded(sequences: list[np.ndarray]) -> Tensor:
     """(rows, time, …) of sequences of unequal lengths."""
-    found = np.zeros((len(sequences), max(map(len, sequences)), *sequences[0].shape[1:]), sequences[0].dtype)
-    for into, sequence in zip(found, sequences, strict=True):
+    padded = np.zeros((len(sequences), max(map(len, sequences)), *sequences[0].shape[1:]), sequences[0].dtype)
+    for into, sequence in zip(padded, sequences, strict=True):
         into[: len(sequence)] = sequence
-    return torch.from_numpy(found)
+    return torch.from_numpy(padded)
 
 
 @lru_cache(maxsize=2)

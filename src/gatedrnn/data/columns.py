@@ -1,4 +1,4 @@
-"""Which columns of a table are what: those that only count its rows are left out, and the rest is said in one line."""
+"""The roles of a table's columns: those that only count its rows are left out, and the rest is said in one line."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -8,17 +8,17 @@ import numpy as np
 from gatedrnn.data.rows import RawTable
 
 WITHOUT_NAME = re.compile(r"|unnamed: \d+(_level_\d+|\.\d+)*|__index_level_\d+__", re.IGNORECASE)
-"""What a column is called whose index pandas wrote without a name."""
+"""The name of a column that pandas wrote for an index without a name."""
 INDEX = re.compile(r"index|level_\d+", re.IGNORECASE)
 FEWEST_ROWS = 10
-"""That a column of another name counts by chance no longer."""
+"""The rows from which a column of another name counts by chance no longer."""
 SHOWN = 30
 """Names of a role in a line, at most."""
 
 
 def without_row_numbers(data: RawTable, names: Sequence[str], keep: Sequence[str] = ()) -> tuple[list[str], list[str]]:
-    """Some columns but those that only count the rows, and these: without a name; called index, and rising; or holding
-    0, 1, 2, … or 1, 2, 3, … from the first row to the last, unless there is no other.
+    """Separate the columns to read from those that only count rows: columns without a name; those called index, and
+    rising; or those holding 0, 1, 2, … or 1, 2, 3, … from the first row to the last, unless there is no other.
 
     Args:
         keep: names that are not left out, whatever they hold.
@@ -39,7 +39,7 @@ def _counts(values: Sequence[object]) -> bool:
 
 
 def _steps(values: Sequence[object]) -> np.ndarray:
-    """From row to row; NaN where a column holds other things than numbers."""
+    """The differences from row to row; NaN where a column holds other things than numbers."""
     try:
         return np.diff(np.array([str(value) for value in values], np.float64))
     except ValueError:

@@ -44,20 +44,21 @@ class Corpus(NamedTuple):
     """A text that can be iterated any number of times, and is never in memory as a whole."""
 
     place: str
-    """For messages: the path, where there is one."""
+    """The name in messages: the path, where there is one."""
     name: str
-    """For results: never a path."""
+    """The name in results: never a path."""
     pieces: Callable[[], Iterator[Piece]]
     digest: str
     """sha256 of the whole text as it is read."""
     reading: tuple[Any, ...] = ()
-    """How it is read: the column, where documents begin, which part. With the digest it says what the pieces are."""
+    """The way in which it is read: the column, where documents begin, which part. With the digest it says what the
+    pieces are."""
     characters: Callable[[], int] | None = None
-    """How many there are; None for a text that is read to know it."""
+    """The number of characters; None for a text that is read to know it."""
     files: tuple[tuple[str, str], ...] = ()
     """Names and sha256 sums of several files that make it up."""
     columns: tuple[str, ...] = ()
-    """Of rows, which column is the text, in a line each; of several files, where they differ."""
+    """Lines that say which column of rows is the text, one for each file where several differ."""
 
 
 @reader
@@ -76,8 +77,8 @@ def read_corpus(path: Path, text_column: str | None, document_start: str | None)
     """
     if is_several(path):
         with ThreadPoolExecutor(cores()) as threads:  # each file is summed
-            found = threads.map(lambda file: read_corpus(file, text_column, document_start), _files(path))
-            return _joined(path, list(found))
+            corpora = threads.map(lambda file: read_corpus(file, text_column, document_start), _files(path))
+            return _joined(path, list(corpora))
     if not path.is_file():
         raise DataError(f"{path}: no such file" if not path.exists() else f"{path}: not a file")
     if path.stat().st_size == 0:
@@ -85,9 +86,9 @@ def read_corpus(path: Path, text_column: str | None, document_start: str | None)
     start = _compiled(document_start)
     name = path.name.lower()
     if name.endswith(TEXT_ENDINGS):
-        kind = None
+        format = None
     elif path.suffix.lower() in ROW_FORMATS:
-        kind = ROW_FORMATS[path.suffix.lower()]
+        format = ROW_FORMATS[path.suffix.lower()]
     else:
         if path.suffix.lower() in TABLES:
             raise DataError(
@@ -98,15 +99,15 @@ def read_corpus(path: Path, text_column: str | None, document_start: str | None)
         raise DataError(f"{path}: the ending must be one of {endings}, got {path.suffix or 'none'!r}")
 
     columns, column = tuple[str, ...](), ""
-    if kind is not None:
-        columns, column = _said(names_of(path, kind), str(path), path.name, text_column)
+    if format is not None:
+        columns, column = _said(names_of(path, format), str(path), path.name, text_column)
 
     def pieces() -> Iterator[Piece]:
         with in_a_sentence(path):
-            if kind is None:
+            if format is None:
                 yield from _documents(_blocks(path), start)
             else:
-                yield from _rows(values_of(path, kind, column), column, str(path), start)
+                yield from _rows(values_of(path, format, column), column, str(path), start)
 
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
@@ -116,9 +117,9 @@ def read_corpus(path: Path, text_column: str | None, document_start: str | None)
 
 
 def _files(path: Path) -> list[Path]:
-    found = path.rglob("*") if path.is_dir() else map(Path, glob(str(path), recursive=True))
+    paths = path.rglob("*") if path.is_dir() else map(Path, glob(str(path), recursive=True))
     endings = (*TEXT_ENDINGS, *ROW_FORMATS)
-    files = sorted(file for file in found if file.is_file() and file.name.lower().endswith(endings))
+    files = sorted(file for file in paths if file.is_file() and file.name.lower().endswith(endings))
     if not files:
         raise DataError(f"{path}: holds no file that ends in one of {', '.join(endings)}")
     return files
@@ -126,41 +127,42 @@ def _files(path: Path) -> list[Path]:
 
 def holds_running_text(path: Path) -> bool:
     """Whether a folder or pattern has text files, and no tables alone."""
-    found = path.rglob("*") if path.is_dir() else map(Path, glob(str(path), recursive=True))
-    return any(file.name.lower().endswith(TEXT_ENDINGS) for file in found)
+    paths = path.rglob("*") if path.is_dir() else map(Path, glob(str(path), recursive=True))
+    return any(file.name.lower().endswith(TEXT_ENDINGS) for file in paths)
 
 
 def _joined(path: Path, corpora: list[Corpus]) -> Corpus:
     """Several files as one text."""
     digests = [corpus.digest for corpus in corpora]
-    columns = {line.partition(": ")[2]: line for one in reversed(corpora) for line in one.columns}
+    columns = {line.partition(": ")[2]: line for part in reversed(corpora) for line in part.columns}
     return Corpus(
-        str(path), f"{path.name} ({len(corpora)} files)", lambda: chain.from_iterable(one.pieces() for one in corpora),
+        str(path), f"{path.name} ({len(corpora)} files)",
+        lambda: chain.from_iterable(part.pieces() for part in corpora),
         hashlib.sha256("\n".join(digests).encode()).hexdigest(), corpora[0].reading,
-        lambda: sum(map(characters_of, corpora)), tuple((one.name, one.digest) for one in corpora),
+        lambda: sum(map(characters_of, corpora)), tuple((part.name, part.digest) for part in corpora),
         tuple(columns.values()),
     )  # fmt: skip
 
 
 def characters_of(corpus: Corpus) -> int:
-    """How many characters a text has."""
+    """The number of characters of a text."""
     return sum(len(piece.text) for piece in corpus.pieces()) if corpus.characters is None else corpus.characters()
 
 
 def _counted(pieces: Callable[[], Iterator[Piece]], digest: str, reading: tuple[Any, ...]) -> int:
     """The characters of a file; counted once, and kept by what the file holds."""
     key = hashlib.sha256(json.dumps([digest, reading]).encode()).hexdigest()[:20]
-    kept = counts_folder() / key
+    file = counts_folder() / key
     try:
-        count, check = kept.read_text().split()
+        count, check = file.read_text().split()
         if check == _check(key, int(count)):
             return int(count)
     except (OSError, ValueError):
         pass
-    found = sum(len(piece.text) for piece in pieces())
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(kept, f"{found} {_check(key, found)}")
-    return found
+    total = sum(len(piece.text) for piece in pieces())
+    file.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(file, f"{total} {_check(key, total)}")
+    return total
 
 
 def _check(key: str, count: int) -> str:
@@ -176,7 +178,7 @@ class HubSet(NamedTuple):
     """Whether rows are read as they arrive, as often as they are needed, instead of from a copy on the disk."""
 
     def splits(self) -> list[str]:
-        """Those that it has.
+        """The splits of the data set.
 
         Raises:
             DataError: it cannot be reached.
@@ -256,9 +258,9 @@ def between(corpus: Corpus, low: float, high: float, inside_lines: bool) -> Corp
         seen = 0
         for text, begins in corpus.pieces():
             edges = [_edge(text, edge - seen, inside_lines) for edge in (first, last)]
-            kept = text[edges[0] : edges[1]]
-            if kept:
-                yield Piece(kept, begins and edges[0] == 0)
+            inside = text[edges[0] : edges[1]]
+            if inside:
+                yield Piece(inside, begins and edges[0] == 0)
             seen += len(text)
             if seen >= last:
                 return
@@ -268,7 +270,7 @@ def between(corpus: Corpus, low: float, high: float, inside_lines: bool) -> Corp
 
 
 def _edge(text: str, place: int, inside_lines: bool) -> int:
-    """Where a cut at `place` falls within a piece: its ends if it lies outside."""
+    """The position at which a cut at `place` falls within a piece: its ends if it lies outside."""
     if place <= 0:
         return 0
     if place >= len(text):

@@ -20,7 +20,7 @@ WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", 
 LAST_OF_2000S = 29
 """Years of two digits up to here follow 2000, the others 1900, as Excel has it."""
 BEFORE_FIRST = 2000
-"""What is added to a year that counts from the first one of a table, 1-01: a year that dates can have."""
+"""The number added to a year that counts from the first one of a table, 1-01: a year that dates can have."""
 Order: TypeAlias = Literal["month-day-year", "day-month-year", "year-month-day"]
 
 
@@ -69,8 +69,8 @@ def patterns_of(text: str) -> Iterator[str]:
         variants = [
             (field, UNPADDED[field]) if field is not None and field in UNPADDED else (field,) for field in fields
         ]
-        for own in product(*variants):
-            parts = (token if field is None else f"{{{field}}}" for token, field in zip(tokens, own, strict=True))
+        for choice in product(*variants):
+            parts = (token if field is None else f"{{{field}}}" for token, field in zip(tokens, choice, strict=True))
             pattern = "".join(parts) + end
             yield pattern
             if "{hour}" in end:
@@ -78,31 +78,31 @@ def patterns_of(text: str) -> Iterator[str]:
 
 
 def _fields_of(tokens: list[str]) -> Iterator[list[str | None]]:
-    """What each piece of a date may be: the name of a field, or None for itself."""
+    """The fields that each piece of a date may be: the name of a field, or None for itself."""
     fields: list[str | None] = [None] * len(tokens)
     free = list[int]()
-    for place, token in enumerate(tokens):
+    for index, token in enumerate(tokens):
         if token.isdecimal():
-            before = tokens[place - 1] if place else ""
-            after = tokens[place + 1] if place + 1 < len(tokens) else ""
+            before = tokens[index - 1] if index else ""
+            after = tokens[index + 1] if index + 1 < len(tokens) else ""
             marked = next((PREFIXES[mark.upper()] for mark in (before, after) if mark.upper() in PREFIXES), None)
             if marked is not None and len(token) <= 2:
-                fields[place] = marked
+                fields[index] = marked
             else:
-                free.append(place)
+                free.append(index)
         elif token[0].isalpha() and token not in LITERALS and token.upper() not in PREFIXES:
-            fields[place] = next((name for name, words in WORDS.items() if token in words), None)
-            if fields[place] is None:
+            fields[index] = next((name for name, words in WORDS.items() if token in words), None)
+            if fields[index] is None:
                 return
     months = sum(field in (*MONTH_WORDS, *PREFIXES.values()) for field in fields)
     if months > 1:
         return
     for roles in _orders(len(free), months > 0):
-        own = list(fields)
-        for place, role in zip(free, roles, strict=True):
-            own[place] = role
-        if all(_may_be(tokens[place], own[place]) for place in free):
-            yield own
+        named = list(fields)
+        for index, role in zip(free, roles, strict=True):
+            named[index] = role
+        if all(_may_be(tokens[index], named[index]) for index in free):
+            yield named
 
 
 def _orders(count: int, has_month: bool) -> Iterator[tuple[str, ...]]:
@@ -123,22 +123,22 @@ def _may_be(token: str, role: str | None) -> bool:
 
 
 def order_of(pattern: str) -> tuple[str, ...]:
-    """In which year, month and day stand, those of them that are numbers."""
+    """The order of year, month and day, as far as they are numbers."""
     names = {"yy": "year", "nth": "year", "m": "month", "d": "day"}
-    found = (names.get(name, name) for name in re.findall(r"\{(\w+)\}", pattern))
-    return tuple(name for name in found if name in ("year", "month", "day"))
+    parts = (names.get(name, name) for name in re.findall(r"\{(\w+)\}", pattern))
+    return tuple(name for name in parts if name in ("year", "month", "day"))
 
 
 def full_order(pattern: str | None) -> Order | None:
     """The order of a date whose parts are numbers; None of others."""
-    found = () if pattern is None else order_of(pattern)
-    return next((order for order in get_args(Order) if tuple(order.split("-")) == found), None)
+    read_order = () if pattern is None else order_of(pattern)
+    return next((order for order in get_args(Order) if tuple(order.split("-")) == read_order), None)
 
 
 def has_order(pattern: str, order: Order) -> bool:
     """Whether a pattern is of an order; one without a day, of any that has year and month so."""
-    own = order_of(pattern)
-    return own == tuple(name for name in order.split("-") if name in own)
+    order_read = order_of(pattern)
+    return order_read == tuple(name for name in order.split("-") if name in order_read)
 
 
 def shown(pattern: str) -> str:
@@ -214,5 +214,5 @@ def written_by(pattern: str, moment: pd.Timestamp) -> str:
         "halfyear": (moment.month + 5) // 6,
     }
     places = {**dict.fromkeys(MONTH_WORDS, moment.month - 1), **dict.fromkeys(("HALF", "half"), moment.hour // 12)}
-    words = {name: own[places.get(name, moment.dayofweek)] for name, own in WORDS.items()}
+    words = {name: names[places.get(name, moment.dayofweek)] for name, names in WORDS.items()}
     return pattern.format_map(fields | words)

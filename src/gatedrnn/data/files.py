@@ -13,9 +13,9 @@ from gatedrnn.data.columns import said_columns, without_row_numbers
 from gatedrnn.data.date_forms import Order
 from gatedrnn.data.labels import (
     SEPARATOR,
-    demand_as_many,
-    demand_classes,
-    demand_numbers,
+    check_as_many,
+    check_classes,
+    check_numbers,
     holds_lists,
     holds_several,
     listed,
@@ -36,7 +36,7 @@ LOG = logging.getLogger("gatedrnn")
 LOOKED_AT = 100
 """Rows that say whether a column holds texts."""
 FEWEST_WORDS, FEWEST_ROWS, MOST_LABELS = 3, 3, 200
-"""Of a text; with a label; of labels, where no name tells which columns they are in."""
+"""The fewest words of a text, the fewest rows with a label, and the most labels, where no name tells their columns."""
 TEXT_COLUMNS = ("text", "document", "sentence", "review", "content", "comment", "body")
 
 
@@ -45,7 +45,7 @@ NUMBER_COLUMNS = ("label", "target", "score", "rating", "stars", "value", "price
 WORD_COLUMNS = ("tokens", "words")
 TAG_COLUMNS = ("tags", "ner_tags", "pos_tags", "labels", "label")
 Kind: TypeAlias = Literal["class", "number", "tags"]
-"""What a row has: one class or several, a number, or a tag for each word."""
+"""The label of a row: one class or several, a number, or a tag for each word."""
 
 
 class Table(NamedTuple):
@@ -53,21 +53,21 @@ class Table(NamedTuple):
 
     texts: list[str]
     labels: list[str]
-    """Where a row has several, with | between them."""
+    """The label of each row; several labels have | between them."""
     label_names: tuple[str, ...] | None
     source: dict[str, Any]
     columns: tuple[str, *tuple[str, ...]]
-    """Of the text, and of the label or of each of several."""
+    """The columns of the text, and of the label or of each of several."""
     groups: list[str] | None
-    """Of each row: what belongs together, where it is asked for."""
+    """The group that each row belongs to; None where no groups are asked for."""
     times: np.ndarray | None
     """(rows,): what rises with time, where it is asked for."""
     said: str
-    """Which columns were taken as what."""
+    """A line that says which columns were taken as what."""
     sets: list[tuple[str, ...]] | None = None
     """The labels of each row, where it has several, or the tags of its words; None where it has one."""
     words: list[tuple[str, ...]] | None = None
-    """Of each row that has tags; its text is these with blanks between them."""
+    """The words of each row that has tags; its text is these with blanks between them."""
 
 
 class Wanted(NamedTuple):
@@ -75,7 +75,7 @@ class Wanted(NamedTuple):
 
     text: str | None = None
     label: str | Sequence[str] | None = None
-    """Or several columns of 0 and 1."""
+    """The column of labels, or several columns of 0 and 1."""
     group: str | None = None
     time: str | None = None
     timed: bool = False
@@ -133,14 +133,14 @@ def _table(data: RawTable, name: str, place: str, wanted: Wanted) -> Table:
             wanted = wanted._replace(text=wanted.like[0], label=wanted.like[1:])
     text = text_column_of(data, place, wanted.text)
     data, roles, groups, times = _together(data, place, wanted)
-    found = _labels(data, place, wanted, [text, *roles.values()])
-    labels, names = found.labels, found.names
+    named_labels = _labels(data, place, wanted, [text, *roles.values()])
+    labels, names = named_labels.labels, named_labels.names
     texts = texts_in_column(data, place, text)
     digest = data.sha256 or hashlib.sha256("\0".join([*texts, *labels]).encode()).hexdigest()
-    what = "number" if wanted.kind == "number" else "label" if found.sets is None else "several labels"
-    said = said_columns(name, {"text": text, what: found.columns, **roles}, data.column_names)
+    what = "number" if wanted.kind == "number" else "label" if named_labels.sets is None else "several labels"
+    said = said_columns(name, {"text": text, what: named_labels.columns, **roles}, data.column_names)
     source: dict[str, Any] = {"name": name, "rows": len(texts), "sha256": digest}
-    return Table(texts, labels, names, source, (text, *found.columns), groups, times, said, found.sets)
+    return Table(texts, labels, names, source, (text, *named_labels.columns), groups, times, said, named_labels.sets)
 
 
 def _together(
@@ -172,8 +172,8 @@ def _tagged(data: RawTable, name: str, place: str, wanted: Wanted) -> Table:
         text, label = tag_columns_of(data, place, wanted.text, asked)
     data, roles, groups, times = _together(data, place, wanted)
     words, tags = words_in_column(data, place, text), tags_in_column(data, place, label)
-    demand_as_many(words, tags, place, text, label)
-    texts, labels = ([" ".join(own) for own in rows] for rows in (words, tags))
+    check_as_many(words, tags, place, text, label)
+    texts, labels = ([" ".join(row) for row in rows] for rows in (words, tags))
     digest = data.sha256 or hashlib.sha256("\0".join([*texts, *labels]).encode()).hexdigest()
     said = said_columns(name, {"words": text, "tags": label, **roles}, data.column_names)
     source: dict[str, Any] = {"name": name, "rows": len(texts), "sha256": digest}
@@ -192,7 +192,7 @@ def tag_columns_of(data: RawTable, place: str, text: str | None, label: str | No
     if text is None and label is None and not (names & {*WORD_COLUMNS} and names & {*TAG_COLUMNS}):
         lists = [name for name in data.column_names if holds_lists(data[name])]
         if len(lists) == 2:
-            different = {name: len({word for own in data[name] for word in listed(own) or ()}) for name in lists}
+            different = {name: len({word for row in data[name] for word in listed(row) or ()}) for name in lists}
             label, text = sorted(lists, key=lambda name: different[name])
     text = column_of(data.column_names, place, "text", text, WORD_COLUMNS)
     return text, column_of(data.column_names, place, "label", label, TAG_COLUMNS, [text])
@@ -216,7 +216,7 @@ def _labels(data: RawTable, place: str, wanted: Wanted, taken: Sequence[str]) ->
             raise DataError(f"--label-column: a number stands in one column, got {', '.join(columns)}")
         column = number_column_of(data, place, asked, taken)
         labels, _ = labels_in_column(data, place, column)
-        demand_numbers(labels, place, column, "text-regression")
+        check_numbers(labels, place, column, "text-regression")
         return _Labels((column,), labels)
     if len(columns) > 1:
         if wanted.several is False:
@@ -227,7 +227,7 @@ def _labels(data: RawTable, place: str, wanted: Wanted, taken: Sequence[str]) ->
     if wanted.several if wanted.several is not None else is_several_of(data[column], place, column):
         return _with_several((column,), several_in_column(data, place, column))
     labels, names = labels_in_column(data, place, column)
-    demand_classes(labels, place, column)
+    check_classes(labels, place, column)
     return _Labels((column,), labels, names)
 
 
@@ -243,9 +243,9 @@ def is_several_of(values: Sequence[object], place: str, column: str) -> bool:
     """
     several = holds_several(values)
     if several is None:
-        one = next(value for value in values if isinstance(value, str) and SEPARATOR in value)
+        example = next(value for value in values if isinstance(value, str) and SEPARATOR in value)
         raise DataError(
-            f"{place}: column {column!r}: is {one[:40]!r} one label or several? say --several-labels or "
+            f"{place}: column {column!r}: is {example[:40]!r} one label or several? say --several-labels or "
             "--several-labels=false"
         )
     return several
@@ -284,9 +284,9 @@ def text_column_of(data: RawTable, place: str, wanted: str | None) -> str:
     """
     names = data.column_names
     if wanted is None and not any(name.lower() in TEXT_COLUMNS for name in names):
-        found = [name for name in names if holds_texts(data[name][:LOOKED_AT])]
-        if len(found) == 1:
-            return found[0]
+        columns = [name for name in names if holds_texts(data[name][:LOOKED_AT])]
+        if len(columns) == 1:
+            return columns[0]
     return column_of(names, place, "text", wanted, TEXT_COLUMNS)
 
 
@@ -301,9 +301,9 @@ def label_column_of(data: RawTable, place: str, wanted: str | None, taken: Seque
     """
     names = [name for name in data.column_names if name not in taken]
     if wanted is None and not any(name.lower() in LABEL_COLUMNS for name in names):
-        found = [name for name in names if holds_labels(data[name]) or holds_lists(data[name])]
-        if len(found) == 1:
-            return found[0]
+        columns = [name for name in names if holds_labels(data[name]) or holds_lists(data[name])]
+        if len(columns) == 1:
+            return columns[0]
     return column_of(data.column_names, place, "label", wanted, LABEL_COLUMNS, taken)
 
 
@@ -319,9 +319,9 @@ def number_column_of(data: RawTable, place: str, wanted: str | None, taken: Sequ
     """
     names, _ = without_row_numbers(data, [name for name in data.column_names if name not in taken])
     if wanted is None and not any(name.lower() in NUMBER_COLUMNS for name in names):
-        found = [name for name in names if all(map(is_number, data[name]))]
-        if len(found) == 1:
-            return found[0]
+        columns = [name for name in names if all(map(is_number, data[name]))]
+        if len(columns) == 1:
+            return columns[0]
     return column_of(data.column_names, place, "label", wanted, NUMBER_COLUMNS, taken)
 
 

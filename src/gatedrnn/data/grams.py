@@ -9,14 +9,14 @@ import numpy as np
 from gatedrnn.data.tokenizers import CONTINUES, PAD, UNK
 
 BEGIN, END = "<", ">"
-"""Around a word, so that its beginning and its end are seen in a gram; as in fastText."""
+"""The marks around a word by which a gram shows its beginning and its end, as in fastText."""
 
 
 class GramTable(NamedTuple):
-    """Which grams are in each token of a vocabulary."""
+    """The grams of each token of a vocabulary."""
 
     grams: int
-    """That there are; they are numbered from 1."""
+    """The number of grams; they are numbered from 1."""
     table: np.ndarray
     """(tokens, most grams of a token), int32; 0 where a token has no more."""
 
@@ -49,12 +49,12 @@ def gram_table(
         least: what a gram must weigh.
     """
     each = [grams_in(token, shortest, longest) for token in tokens]
-    found = Counter[str]()
+    counts = Counter[str]()
     for grams, weight in zip(each, weights, strict=True):
         if weight:
             for gram in set(grams):
-                found[gram] += weight
-    heaviest = sorted((-weight, gram) for gram, weight in found.items() if weight >= least)[:most]
+                counts[gram] += weight
+    heaviest = sorted((-weight, gram) for gram, weight in counts.items() if weight >= least)[:most]
     number = {gram: index for index, (_, gram) in enumerate(heaviest, start=1)}
     rows = [[number[gram] for gram in grams if gram in number] for grams in each]
     table = np.zeros((len(tokens), max(1, *map(len, rows))), dtype=np.int32)

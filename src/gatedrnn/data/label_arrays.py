@@ -16,12 +16,13 @@ class LabelArrays(NamedTuple):
     """The labels of all splits."""
 
     arrays: dict[str, np.ndarray]
-    """By split: (rows,), int64 of classes and float64 of numbers; (rows, labels), float32, where a row has several."""
+    """The labels by split: (rows,), int64 of classes and float64 of numbers; (rows, labels), float32, where a row has
+    several."""
     names: tuple[str, ...]
     model_inputs: dict[str, Json]
     """Fields of the model's configuration."""
     unit: float = 1.0
-    """What errors of numbers are in units of."""
+    """The unit of errors of numbers."""
     several: bool = False
 
 
@@ -43,12 +44,12 @@ def labels_of(splits: Mapping[str, Table], numbers: bool, notes: list[str]) -> L
 
 def _classes(splits: Mapping[str, Table], notes: list[str]) -> LabelArrays:
     train = splits["train"]
-    demand_two(train, train.labels)
+    check_two(train, train.labels)
     for split, table in splits.items():
-        demand_seen(train, table, split, train.labels, table.labels)
+        check_seen(train, table, split, train.labels, table.labels)
     names = train.label_names if train.label_names is not None else in_order(train.labels)
     notes += notes_on_classes({split: table.labels for split, table in splits.items()})
-    number = {label: place for place, label in enumerate(names)}
+    number = {label: index for index, label in enumerate(names)}
     return LabelArrays(
         {split: np.array([number[label] for label in table.labels], np.int64) for split, table in splits.items()},
         names, {},
@@ -58,19 +59,21 @@ def _classes(splits: Mapping[str, Table], notes: list[str]) -> LabelArrays:
 def _several(splits: Mapping[str, Table], notes: list[str]) -> LabelArrays:
     """Labels of columns are there even where no row has them; others are those of the training file."""
     train = splits["train"]
-    held = {split: [label for own in table.sets or () for label in own] for split, table in splits.items()}
+    held = {
+        split: [label for row_labels in table.sets or () for label in row_labels] for split, table in splits.items()
+    }
     columns = train.columns[1:]
     names = names_held(splits, held, notes, columns if len(columns) > 1 else ())
     empty = sum(not labels for labels in train.sets or ())
     if empty:
         notes.append(f"Rows of training without any label: {empty:,} of {len(train.labels):,}.")
-    number = {label: place for place, label in enumerate(names)}
+    number = {label: index for index, label in enumerate(names)}
 
     def array(sets: Sequence[tuple[str, ...]]) -> np.ndarray:
-        found = np.zeros((len(sets), len(names)), np.float32)
-        for row, labels in zip(found, sets, strict=True):
+        indicators = np.zeros((len(sets), len(names)), np.float32)
+        for row, labels in zip(indicators, sets, strict=True):
             row[[number[label] for label in labels]] = 1.0
-        return found
+        return indicators
 
     arrays = {split: array(table.sets or ()) for split, table in splits.items()}
     return LabelArrays(arrays, names, {"problem_type": "multi_label_classification"}, several=True)
@@ -94,9 +97,9 @@ def names_held(
     names = given or in_order(
         label for split, table in splits.items() if table.source is train.source for label in held[split]
     )
-    demand_two(train, names)
+    check_two(train, names)
     for split, table in splits.items():
-        demand_seen(train, table, split, names, held[split])
+        check_seen(train, table, split, names, held[split])
     notes += notes_on_classes(held)
     notes += note_on_unseen(names, held["train"])
     return names
@@ -117,8 +120,8 @@ def _numbers(splits: Mapping[str, Table]) -> LabelArrays:
     return LabelArrays(arrays, ("number",), scale, unit)
 
 
-def demand_two(train: Table, labels: Sequence[str]) -> None:
-    """See that there are two labels at least.
+def check_two(train: Table, labels: Sequence[str]) -> None:
+    """Check that there are two labels at least.
 
     Raises:
         DataError: there is one, or none.
@@ -130,8 +133,8 @@ def demand_two(train: Table, labels: Sequence[str]) -> None:
         raise DataError(f"{train.source['name']}: {said}; at least two are needed")
 
 
-def demand_seen(train: Table, table: Table, split: str, seen: Sequence[str], labels: Sequence[str]) -> None:
-    """See that a split has no label that a model does not know.
+def check_seen(train: Table, table: Table, split: str, seen: Sequence[str], labels: Sequence[str]) -> None:
+    """Check that a split has no label that a model does not know.
 
     Raises:
         DataError: it has one.

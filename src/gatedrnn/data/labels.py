@@ -11,7 +11,7 @@ from gatedrnn.data.tables import NESTED, kind_of
 from gatedrnn.errors import DataError
 
 SEPARATOR = "|"
-"""Between the labels of a row, in a field that is no list."""
+"""The mark between the labels of a row, in a field that is no list."""
 TRUE, FALSE = ("1", "1.0", "true"), ("0", "0.0", "false")
 """Fields of a column that is a label."""
 FEW = 20
@@ -29,9 +29,9 @@ def listed(value: object) -> list[str] | None:
     """
     if isinstance(value, str) and value.lstrip().startswith("["):
         value = _parsed(value)
-    if not isinstance(value, list) or any(one is None or isinstance(one, NESTED) for one in value):
+    if not isinstance(value, list) or any(item is None or isinstance(item, NESTED) for item in value):
         return None
-    return [str(one) for one in value]
+    return [str(item) for item in value]
 
 
 def _parsed(text: str) -> object:
@@ -74,7 +74,7 @@ def several_in_column(data: RawTable, place: str, column: str) -> list[tuple[str
     Raises:
         DataError: a row holds an object or bytes, or a label has the separator in it.
     """
-    found = []
+    sets = []
     for row, value in enumerate(data[column], start=1):
         where, labels = f"{place}: row {row}, column {column!r}", listed(value)
         if labels is None and isinstance(value, NESTED):
@@ -86,8 +86,8 @@ def several_in_column(data: RawTable, place: str, column: str) -> list[tuple[str
         held = next((label for label in labels if SEPARATOR in label), None)
         if held is not None:
             raise DataError(f"{where}: the label {held!r} holds {SEPARATOR}, which separates labels; rename it")
-        found.append(tuple(dict.fromkeys(label for label in labels if label)))
-    return found
+        sets.append(tuple(dict.fromkeys(label for label in labels if label)))
+    return sets
 
 
 def several_in_columns(data: RawTable, place: str, columns: Sequence[str]) -> list[tuple[str, ...]]:
@@ -96,7 +96,7 @@ def several_in_columns(data: RawTable, place: str, columns: Sequence[str]) -> li
     Raises:
         DataError: a field is something else, or a name has the separator in it.
     """
-    found: list[list[str]] = [[] for _ in range(len(data))]
+    sets: list[list[str]] = [[] for _ in range(len(data))]
     for column in columns:
         if SEPARATOR in column:
             raise DataError(f"{place}: the column {column!r} holds {SEPARATOR}, which separates labels; rename it")
@@ -108,8 +108,8 @@ def several_in_columns(data: RawTable, place: str, columns: Sequence[str]) -> li
                     f"got {str(value)[:40]!r}"
                 )
             if word in TRUE:
-                found[row].append(column)
-    return [tuple(labels) for labels in found]
+                sets[row].append(column)
+    return [tuple(labels) for labels in sets]
 
 
 def words_in_column(data: RawTable, place: str, column: str) -> list[tuple[str, ...]]:
@@ -118,15 +118,15 @@ def words_in_column(data: RawTable, place: str, column: str) -> list[tuple[str, 
     Raises:
         DataError: a row holds something else.
     """
-    found = []
+    texts = []
     for row, value in enumerate(data[column], start=1):
         words = listed(value)
         if words is None and isinstance(value, NESTED):
             raise DataError(f"{place}: row {row}, column {column!r}: must be a list of words, got {str(value)[:40]}")
         if words is None:
             words = [] if value is None or value != value else str(value).split()  # NaN is not itself
-        found.append(tuple(words))
-    return found
+        texts.append(tuple(words))
+    return texts
 
 
 def tags_in_column(data: RawTable, place: str, column: str) -> list[tuple[str, ...]]:
@@ -135,30 +135,30 @@ def tags_in_column(data: RawTable, place: str, column: str) -> list[tuple[str, .
     Raises:
         DataError: a row holds something else than a list.
     """
-    names, found = data.class_names.get(column), words_in_column(data, place, column)
+    names, words = data.class_names.get(column), words_in_column(data, place, column)
     if names is None:
-        return found
-    return [tuple(names[int(tag)] if int(tag) >= 0 else tag for tag in tags) for tags in found]
+        return words
+    return [tuple(names[int(tag)] if int(tag) >= 0 else tag for tag in tags) for tags in words]
 
 
-def demand_as_many(
+def check_as_many(
     words: Sequence[Sequence[str]], tags: Sequence[Sequence[str]], place: str, text: str, label: str
 ) -> None:
-    """See that each word has a tag.
+    """Check that each word has a tag.
 
     Raises:
         DataError: a row has another number of tags; it is named.
     """
-    for row, (own, tagged) in enumerate(zip(words, tags, strict=True), start=1):
-        if len(own) != len(tagged):
+    for row, (row_words, tagged) in enumerate(zip(words, tags, strict=True), start=1):
+        if len(row_words) != len(tagged):
             raise DataError(
-                f"{place}: row {row} has {len(own):,} words in {text!r} and {len(tagged):,} tags in {label!r}; each "
-                "word has one tag, -100 where it has none"
+                f"{place}: row {row} has {len(row_words):,} words in {text!r} and {len(tagged):,} tags in {label!r}; "
+                "each word has one tag, -100 where it has none"
             )
 
 
-def demand_numbers(labels: Sequence[str], place: str, column: str, task: str) -> None:
-    """See that each label is a number that float32 holds.
+def check_numbers(labels: Sequence[str], place: str, column: str, task: str) -> None:
+    """Check that each label is a number that float32 holds.
 
     Raises:
         DataError: one is not; its row is named.
@@ -185,8 +185,8 @@ def are_measured(labels: Sequence[str]) -> bool:
     return not whole or 2 * len(different) > len(labels) or len(different) > MOST_CLASSES
 
 
-def demand_classes(labels: Sequence[str], place: str, column: str) -> None:
-    """See that labels are classes.
+def check_classes(labels: Sequence[str], place: str, column: str) -> None:
+    """Check that labels are classes.
 
     Raises:
         DataError: they look like numbers to be predicted.

@@ -59,9 +59,9 @@ def load_language_model(settings: LanguageTask) -> TaskData:
 
 
 def _splits(settings: LanguageTask, notes: list[str]) -> dict[str, Corpus]:
-    """What was given, and for what was not a part of the training text, cut off its end."""
-    given = {name: getattr(settings, f"{name}_file") for name in SPLITS}
-    files: dict[str, Path] = {name: path for name, path in given.items() if path is not None}
+    """The texts of the splits; a split without a file is cut off the end of the training text."""
+    named = {name: getattr(settings, f"{name}_file") for name in SPLITS}
+    files: dict[str, Path] = {name: path for name, path in named.items() if path is not None}
     if settings.hub is not None:
         if files:
             raise DataError("give --hub or files, not both")
@@ -69,7 +69,7 @@ def _splits(settings: LanguageTask, notes: list[str]) -> dict[str, Corpus]:
         has = hub.splits()
         if "train" not in has:
             raise DataError(f"{settings.hub}: has no split named train; there are {', '.join(has)}")
-        found = {
+        corpora = {
             split: hub.corpus(split, settings.text_column, settings.document_start) for split in SPLITS if split in has
         }
     elif settings.streaming:
@@ -77,21 +77,21 @@ def _splits(settings: LanguageTask, notes: list[str]) -> dict[str, Corpus]:
     elif files:
         if "train" not in files:
             raise DataError("language-model: needs --train-file beside the other files")
-        found = {
+        corpora = {
             split: read_corpus(path, settings.text_column, settings.document_start) for split, path in files.items()
         }
     else:
-        found = {"train": python_topics()}
-    notes += dict.fromkeys(line for corpus in found.values() for line in corpus.columns)
-    whole, end = found["train"], 1.0
+        corpora = {"train": python_topics()}
+    notes += dict.fromkeys(line for corpus in corpora.values() for line in corpus.columns)
+    whole, end = corpora["train"], 1.0
     for split, fraction in (("test", settings.test_fraction), ("validation", settings.validation_fraction)):
-        if split not in found and fraction:
+        if split not in corpora and fraction:
             start = round(end - fraction, 9)
-            found[split] = between(whole, start, end, settings.tokenizer in EXACT)
+            corpora[split] = between(whole, start, end, settings.tokenizer in EXACT)
             notes.append(f"{split.capitalize()}: characters {start:.0%} to {end:.0%} of the training text.")
             end = start
     if end <= 0:
         raise DataError("--validation-fraction and --test-fraction leave nothing to train on")
     if end < 1:
-        found["train"] = between(whole, 0.0, end, settings.tokenizer in EXACT)
-    return {split: found[split] for split in SPLITS if split in found}
+        corpora["train"] = between(whole, 0.0, end, settings.tokenizer in EXACT)
+    return {split: corpora[split] for split in SPLITS if split in corpora}

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal, TextIO, TypeAlias
 
 from gatedrnn.errors import DataError, reason
-from gatedrnn.unpacking import BoundedGzip, demand_bounded
+from gatedrnn.unpacking import BoundedGzip, check_bounded
 
 LOG = logging.getLogger("gatedrnn")
 Numbered: TypeAlias = tuple[int, list[str]]
@@ -47,13 +47,13 @@ def read_fields(path: Path, ending: str | None = None, *, quoting: bool = False)
 
 
 def columns_of(path: Path, lines: list[Numbered]) -> tuple[list[str], list[Numbered]]:
-    """As `read_fields`, of lines of fields."""
+    """Separate lines of fields into the names of columns and the rows, as `read_fields` does."""
     header, *rows = lines or [(0, [])]
     columns = [name.strip() for name in header[1]]
     if not columns:
         raise DataError(f"{path}: the file is empty but for blank lines")
     check_width(len(columns), str(path))
-    demand_unequal(columns, path)
+    check_unequal(columns, path)
     table = len(rows)
     while table and len(rows[table - 1][1]) < len(columns) and _is_note(rows[table - 1][1]):
         table -= 1
@@ -69,7 +69,7 @@ def columns_of(path: Path, lines: list[Numbered]) -> tuple[list[str], list[Numbe
 def _is_note(row: list[str]) -> bool:
     """Whether a row is words in one field; a number or a date is the begin of a row that was cut off."""
     said = [field for field in row if field.strip()]
-    letters, digits = (sum(map(kind, "".join(said))) for kind in (str.isalpha, str.isdecimal))
+    letters, digits = (sum(map(is_of, "".join(said))) for is_of in (str.isalpha, str.isdecimal))
     return not said or (len(said) == 1 and letters > max(digits, 3))
 
 
@@ -77,7 +77,7 @@ def _with_its_words(row: Numbered) -> tuple[int, str]:
     return row[0], " ".join(row[1]).strip()
 
 
-def demand_unequal(columns: list[str], path: Path) -> None:
+def check_unequal(columns: list[str], path: Path) -> None:
     if len(set(columns)) != len(columns):
         twice = next(name for name in columns if columns.count(name) > 1)
         raise DataError(f"{path}: two columns have the same name, {twice!r}")
@@ -88,10 +88,10 @@ def fields_of(
 ) -> list[Numbered]:
     """The first rows of a CSV or TSV file that are not blank, all if None, each with its last line's number. Other args
     and errors: as `read_fields`."""
-    demand_text(path)
+    check_text(path)
     csv.field_size_limit(sys.maxsize)  # the default refuses a long text
     ending = ending or ending_of(path)
-    found, begins = list[Numbered](), 1
+    records, begins = list[Numbered](), 1
     with _opened(path, "utf-8-sig") as file:
         named = EXCEL.fullmatch(file.readline())
         if named is None:
@@ -106,16 +106,16 @@ def fields_of(
             for row in lines:
                 begins = before + lines.line_num + 1
                 if row:
-                    found.append((begins - 1, row))
-                if len(found) == rows:
+                    records.append((begins - 1, row))
+                if len(records) == rows:
                     break
         except csv.Error as error:
             raise DataError(f"{path}: cannot be read as csv: the row that begins in line {begins}: {error}") from error
-    return found
+    return records
 
 
 def _separator(ending: str, first_line: str) -> str:
-    """What is between two fields: a semicolon too, as spreadsheets write it where the comma is a decimal point."""
+    """The mark between two fields: a semicolon too, as spreadsheets write it where the comma is a decimal point."""
     usual = SEPARATORS[ending]
     return ";" if usual not in first_line and ";" in first_line else usual
 
@@ -135,7 +135,7 @@ def sheet_of(path: Path) -> list[Numbered]:
     from python_calamine import CalamineError, CalamineWorkbook
 
     if zipfile.is_zipfile(path):
-        demand_bounded(path)
+        check_bounded(path)
     try:
         book = CalamineWorkbook.from_path(path)
         sheets = {name: book.get_sheet_by_name(name).to_python() for name in book.sheet_names}
@@ -157,7 +157,7 @@ def _as_text(value: object) -> str:
     return str(value).strip()
 
 
-def demand_text(path: Path) -> None:
+def check_text(path: Path) -> None:
     line = 0
     try:
         with _opened(path, "utf-8") as file:

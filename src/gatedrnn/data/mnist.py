@@ -14,7 +14,8 @@ from gatedrnn.errors import DataError
 from gatedrnn.unpacking import BoundedGzip
 
 IMAGES, LABELS = b"\x00\x00\x08\x03", b"\x00\x00\x08\x01"
-"""How the original files begin: unsigned bytes in three dimensions, or in one; then the size of each, big-endian."""
+"""The first bytes of the original files: unsigned bytes in three dimensions, or in one; then the size of each,
+big-endian."""
 
 
 def load_mnist(settings: MnistTask) -> TaskData:

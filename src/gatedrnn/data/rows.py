@@ -17,7 +17,7 @@ from gatedrnn.errors import DataError, reason
 
 Kind: TypeAlias = Literal["json", "parquet"]
 COLUMN = "column"
-"""What a column without a name is called, before its number."""
+"""The name of a column without one, before its number."""
 MOST_FOOTER = 1 << 24
 """Bytes of a Parquet file's footer at most: it grows with columns times groups of rows, and is read as a whole."""
 
@@ -28,9 +28,9 @@ class RawTable:
 
     columns: dict[str, list[Any]]
     class_names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Of columns that hold numbers of classes."""
+    """The names of classes by column, where a column holds numbers of classes."""
     sha256: str = ""
-    """Of the file, or of all of a folder."""
+    """The sum of the file, or of all files of a folder."""
 
     @property
     def column_names(self) -> list[str]:
@@ -44,7 +44,7 @@ class RawTable:
 
     def without_header(self) -> "RawTable":
         """The table whose first line is a row, with the numbers of its columns as names."""
-        named = {f"{COLUMN} {n}": [name, *own] for n, (name, own) in enumerate(self.columns.items(), start=1)}
+        named = {f"{COLUMN} {n}": [name, *values] for n, (name, values) in enumerate(self.columns.items(), start=1)}
         return RawTable(named, sha256=self.sha256)
 
     def rows(self) -> Iterator[dict[str, object]]:
@@ -67,19 +67,19 @@ def read_columns(path: Path, kind: Kind) -> RawTable:
         file = _parquet(path)
         with file:
             table, names = file.read(), _class_names(file.schema_arrow.metadata)
-        return RawTable({name: _values(table[place]) for place, name in enumerate(table.column_names)}, names)
+        return RawTable({name: _values(table[index]) for index, name in enumerate(table.column_names)}, names)
     columns, first, rows = dict[str, list[Any]](), dict[str, int](), 0
     for row in _objects(path):
         for name, value in row.items():
-            own = columns.setdefault(name, [])
+            values = columns.setdefault(name, [])
             before = rows - first.setdefault(name, rows)
-            own.extend(repeat(None, before - len(own)))
-            own.append(value)
+            values.extend(repeat(None, before - len(values)))
+            values.append(value)
         rows += 1
         check_width(len(columns), str(path))
-    for name, own in columns.items():
-        own[:0] = [None] * first[name]
-        own.extend(repeat(None, rows - len(own)))
+    for name, values in columns.items():
+        values[:0] = [None] * first[name]
+        values.extend(repeat(None, rows - len(values)))
     if not columns:
         raise DataError(f"{path}: there are no rows in it")
     return RawTable(columns)
@@ -115,7 +115,7 @@ def values_of(path: Path, kind: Kind, column: str) -> Iterator[object]:
 
 
 def _objects(path: Path) -> Iterator[dict[str, Any]]:
-    """Of a file with an object a line, or with one list of objects.
+    """The objects of a file with an object a line, or with one list of objects.
 
     Raises:
         DataError: it holds something else; the line is named.
@@ -135,8 +135,8 @@ def _objects(path: Path) -> Iterator[dict[str, Any]]:
                 if text.strip():
                     yield _object(json.loads(text, object_pairs_hook=_unequal), f"line {line}")
     except (ValueError, RecursionError) as error:  # of characters too, where the text is not UTF-8
-        place = f"line {line}: " if line else ""
-        raise DataError(f"{path}: cannot be read as json: {place}{reason(error)}") from error
+        where = f"line {line}: " if line else ""
+        raise DataError(f"{path}: cannot be read as json: {where}{reason(error)}") from error
 
 
 def _object(row: object, place: str) -> dict[str, Any]:
@@ -146,11 +146,11 @@ def _object(row: object, place: str) -> dict[str, Any]:
 
 
 def _unequal(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    fields = dict(pairs)
+    if len(fields) != len(pairs):
         names = [name for name, _ in pairs]
         raise ValueError(f"an object has {next(name for name in names if names.count(name) > 1)!r} twice")
-    return found
+    return fields
 
 
 def _parquet(path: Path) -> pq.ParquetFile:
@@ -169,16 +169,18 @@ def _parquet(path: Path) -> pq.ParquetFile:
 
 
 def _values(column: pa.ChunkedArray) -> list[Any]:
-    """Those of a column; 0.1 in 32 bits is 0.1, as it was written."""
+    """The values of a column; 0.1 in 32 bits is 0.1, as it was written."""
     if not pa.types.is_float32(column.type):
         return list(column.to_pylist())
     return [None if value is None else float(str(np.float32(value))) for value in column.to_pylist()]
 
 
 def _class_names(metadata: Mapping[bytes, bytes] | None) -> dict[str, tuple[str, ...]]:
-    """Those that `datasets` writes beside a column of classes' numbers."""
+    """The names of classes that `datasets` writes beside a column of classes' numbers."""
     features = json.loads((metadata or {}).get(b"huggingface", b"{}")).get("info", {}).get("features", {})
-    held = {name: one.get("feature", one) if isinstance(one, dict) else {} for name, one in features.items()}
+    held = {
+        name: feature.get("feature", feature) if isinstance(feature, dict) else {} for name, feature in features.items()
+    }
     return {
         name: tuple(of["names"])
         for name, of in held.items()

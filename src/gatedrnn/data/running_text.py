@@ -38,12 +38,12 @@ class Lanes:
 
     def _lane(self, lanes: int) -> int:
         """Tokens to predict in each lane."""
-        found = self.stream.predictions // lanes
-        if found < 1:
+        steps = self.stream.predictions // lanes
+        if steps < 1:
             raise DataError(
                 f"--batch-size: {lanes} lanes are more than the training text has tokens, {self.stream.predictions:,}"
             )
-        return found
+        return steps
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,8 +70,8 @@ class ShuffledChunks:
         return -(-self._chunks // batch_size)
 
     def batch(self, seed: int, epoch: int, index: int, batch_size: int) -> Batch:
-        found = range(index * batch_size, min((index + 1) * batch_size, self._chunks))
-        chunks = [self._chunk(seed, epoch, number) for number in found]
+        numbers = range(index * batch_size, min((index + 1) * batch_size, self._chunks))
+        chunks = [self._chunk(seed, epoch, number) for number in numbers]
         return _batch(self.stream, [(n * self.length, (n + 1) * self.length) for n in chunks], self.resets)
 
     @property
@@ -79,7 +79,7 @@ class ShuffledChunks:
         return self.stream.predictions // self.length
 
     def _chunk(self, seed: int, epoch: int, number: int) -> int:
-        """Which chunk is read as the one of this number."""
+        """The chunk that is read under this number."""
         a_shard = max(1, shards.LENGTH // self.length)
         order = _permuted((seed, epoch), -(-self._chunks // a_shard))
         sizes = np.minimum(a_shard, self._chunks - order * a_shard)
@@ -110,7 +110,7 @@ def _batch(stream: TokenStream, places: Sequence[tuple[int, int]], resets: bool)
 
 
 def begins(stream: TokenStream, low: int, high: int) -> np.ndarray:
-    """Which of the tokens low, …, high - 1 stand before the first of a document, bool: there its <eos> is read."""
+    """Flags, bool, of the tokens low, …, high - 1 that precede the first of a document: there its <eos> is read."""
     flags = np.zeros(high - low, np.bool_)
     first, last = np.searchsorted(stream.starts, [low + 1, high + 1])
     flags[stream.starts[first:last] - 1 - low] = True

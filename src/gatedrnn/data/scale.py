@@ -35,17 +35,18 @@ def first_beyond(values: np.ndarray, means: Sequence[float], deviations: Sequenc
 
 
 def deviation_of(values: np.ndarray) -> float:
-    """Of values (count,), NaN left out; 0 where all are equal, or none is there."""
+    """The standard deviation of values (count,), NaN left out; 0 where all are equal, or none is there."""
     unit = _power(np.nan_to_num(values))
     return float(np.nanstd(values / unit) * unit) if varies(values) else 0.0
 
 
 def _power(values: np.ndarray) -> np.ndarray:
-    """Of each column the power of 2 in units of which the largest is about 1, so that no square is too small or large
-    for 64 bits, and no digit changes."""
+    """The power of 2 for each column in units of which the largest is about 1, so that no square is too small or large
+    for 64 bits, and no digit changes.
+    """
     exponent = np.frexp(np.abs(values).max(0, initial=0.0))[1]
-    found: np.ndarray = np.ldexp(1.0, np.clip(exponent, -1021, 1021))
-    return found
+    power: np.ndarray = np.ldexp(1.0, np.clip(exponent, -1021, 1021))
+    return power
 
 
 def varies(values: np.ndarray) -> np.ndarray:
@@ -55,5 +56,5 @@ def varies(values: np.ndarray) -> np.ndarray:
         np.where(seen, values, -np.inf).max(0, initial=-np.inf),
         np.where(seen, values, np.inf).min(0, initial=np.inf),
     )
-    found: np.ndarray = high - low > ROUNDING * np.maximum(np.abs(high), np.abs(low))
-    return found
+    varied: np.ndarray = high - low > ROUNDING * np.maximum(np.abs(high), np.abs(low))
+    return varied

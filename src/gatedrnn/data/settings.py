@@ -1,6 +1,5 @@
 """Settings of the data: one small class a task, `TASKS` names them all."""
 
-import difflib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal, TypeAlias
@@ -11,13 +10,13 @@ from gatedrnn.data.date_forms import Order
 from gatedrnn.data.probes import PROBES
 from gatedrnn.data.series.fields import Decimal
 from gatedrnn.data.splits import By
-from gatedrnn.errors import UsageError
+from gatedrnn.errors import UsageError, nearest
 
 LANGUAGE, SERIES, FORECAST = "language-model", "series-classification", "forecast"
 SERIES_REGRESSION, TEXT = "series-regression", "text-classification"
 TEXT_REGRESSION, TAGGING = "text-regression", "token-classification"
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
-"""What numpy, torch and scikit-learn all take."""
+"""A seed that numpy, torch and scikit-learn all take."""
 Frames: TypeAlias = Literal["log-mel", "mfcc", "samples"]
 Calendar: TypeAlias = Literal[
     "minute-of-hour", "hour-of-day", "day-of-week", "day-of-month", "day-of-year", "month-of-year"
@@ -26,13 +25,13 @@ Tokenizer: TypeAlias = Literal["words", "whitespace", "tokens", "bpe", "characte
 TextTokenizer: TypeAlias = Literal["words", "pieces", "whitespace", "tokens", "bpe", "characters", "bytes"]
 
 
-def _as_names(given: object) -> object:
+def _as_names(names: object) -> object:
     """One name as several, and none as none."""
-    return () if given is None else (given,) if isinstance(given, str) else given
+    return () if names is None else (names,) if isinstance(names, str) else names
 
 
 Names = Annotated[tuple[str, ...], BeforeValidator(_as_names)]
-"""Of columns; one may be given as it is."""
+"""Names of columns; one may be given as it is."""
 
 
 class Settings(BaseModel):
@@ -46,7 +45,7 @@ class Settings(BaseModel):
 
 
 class TaskSettings(Settings):
-    """What the settings of all tasks share."""
+    """The base of the settings of all tasks."""
 
     task: str
     """A probe (parity, s3, mqar, adding, …), digits, mnist, ag_news, text-classification, text-regression,
@@ -59,7 +58,7 @@ class ProbeTask(TaskSettings):
     expert = ("labels", "curriculum", "split_seed")
 
     labels: Literal["every", "last"] = "every"
-    """Where every step has a label: train and test on all of them, or on the last alone."""
+    """The steps to train and test on where every step has a label: all of them, or the last alone."""
     length: int = Field(20, ge=1)
     """Steps of a training sequence."""
     curriculum: int = Field(0, ge=0)
@@ -113,7 +112,7 @@ class TextFiles(TaskSettings):
     """Files of texts, whatever is predicted of each."""
 
     holds: ClassVar[Literal["class", "number", "tags"]] = "class"
-    """What a row has: one class or several, a number, or a tag for each word."""
+    """The label of a row: one class or several, a number, or a tag for each word."""
     expert = ("min_count", "vocabulary_size", "split_seed", "quoting", "date_order")
 
     train_file: Path | None = None
@@ -130,9 +129,9 @@ class TextFiles(TaskSettings):
     time_column: str | None = None
     """Column of the times of --split time; guessed where one name is obvious."""
     date_order: Order | None = None
-    """Of dates such as 1/2/2024, where the column does not tell."""
+    """Order of day, month and year in dates such as 1/2/2024, where the column does not tell."""
     quoting: bool = False
-    """Of a TSV: fields may stand in quotation marks, as those of a CSV may. Otherwise a mark is a character."""
+    """Read quotation marks around fields of a TSV as those of a CSV. Otherwise a mark is a character."""
     tokenizer: TextTokenizer = "words"
     """words: lower case, punctuation apart; pieces: the same, and an unknown word is read as its longest known pieces;
     whitespace: lower().split(); tokens: split(); bpe: subwords; characters; bytes. Learned on training data."""
@@ -165,8 +164,8 @@ class TextTask(TextFiles):
         Literal["accuracy", "balanced-accuracy", "micro-f1", "macro-f1", "auroc", "average-precision", "log-loss"]
         | None
     ) = None
-    """What the best weights are chosen by, and what is reported first; accuracy if not given, micro-f1 where a text has
-    several labels. auroc and average-precision of more than two classes or labels: their mean over these."""
+    """The metric that the best weights are chosen by, and that is reported first; accuracy if not given, micro-f1 where
+    a text has several labels. auroc and average-precision of more than two classes or labels: their mean over these."""
 
 
 class TextRegressionTask(TextFiles):
@@ -174,8 +173,8 @@ class TextRegressionTask(TextFiles):
 
     holds = "number"
     metric: Literal["mae", "r2", "spearman"] = "mae"
-    """What the best weights are chosen by, and what is reported first: the mean absolute error, the share of variance
-    that is explained, or the rank correlation."""
+    """The metric that the best weights are chosen by, and that is reported first: the mean absolute error, the share of
+    variance that is explained, or the rank correlation."""
 
 
 class TaggingTask(TextFiles):
@@ -183,7 +182,7 @@ class TaggingTask(TextFiles):
 
     holds = "tags"
     metric: Literal["accuracy", "balanced-accuracy", "macro-f1", "log-loss"] = "accuracy"
-    """What the best weights are chosen by, and what is reported first; over all words."""
+    """The metric that the best weights are chosen by, and that is reported first; over all words."""
 
 
 class SeriesTask(TaskSettings):
@@ -200,28 +199,29 @@ class SeriesTask(TaskSettings):
     test_file: Path | None = None
     """Test series; a fraction of the training series if not given."""
     series_column: str | None = None
-    """Of a table: column of the series' names; guessed where one name is obvious."""
+    """Column of the series' names in a table; guessed where one name is obvious."""
     time_column: str | None = None
     """Column of the times; guessed where one name is obvious."""
     label_column: str | None = None
     """Column of the labels; guessed where one name is obvious."""
     frames: Frames = "log-mel"
-    """Of recordings: 40 bands of a spectrum on the mel scale, every 10 ms; their first 20 cepstral coefficients (mfcc);
-    or the samples themselves."""
+    """Features of recordings: 40 bands of a spectrum on the mel scale, every 10 ms; their first 20 cepstral
+    coefficients (mfcc); or the samples themselves."""
     data_root: Path | None = None
     """Folder of the files that a table names, and the only one they may lie in; the table's own if not given."""
     uneven: bool = False
-    """Of a table with a row a time: steps are as far apart as the times say. Tables of measurements always are so."""
+    """Read the steps of a table with a row a time as far apart as the times say; tables of measurements always are read
+    so."""
     missing: tuple[str, ...] = ()
     """Values that mean that nothing was measured, such as -1, beside empty fields, NA, NaN, ?, - and the like."""
     quoting: bool = False
-    """Of a TSV: fields may stand in quotation marks, as those of a CSV may. Otherwise a mark is a character."""
+    """Read quotation marks around fields of a TSV as those of a CSV. Otherwise a mark is a character."""
     decimal: Decimal | None = None
     """Mark before decimals, where 1,234 could mean either."""
     date_order: Order | None = None
-    """Of dates such as 1/2/2024, where the column does not tell."""
+    """Order of day, month and year in dates such as 1/2/2024, where the column does not tell."""
     metric: Literal["accuracy", "auroc"] = "accuracy"
-    """Of two classes: the share of right answers, or the area under the ROC curve, for a rare class."""
+    """The metric of two classes: the share of right answers, or the area under the ROC curve, for a rare class."""
     validation_fraction: float = Field(0.1, ge=0, lt=1)
     """Fraction of the training series used for validation, without --validation-file; 0 for none, where there are too
     few to choose weights by: all are learned from, and the last weights are taken."""
@@ -249,8 +249,8 @@ class ForecastTask(TaskSettings):
     test_file: Path | None = None
     """The steps that follow those of --train-file; the last part of its times if not given."""
     target: tuple[str, ...] = ()
-    """What to forecast: one column of a long table; of a wide one, each column is a series. Guessed if not given: y, or
-    all columns of a wide table."""
+    """Columns to forecast: one column of a long table; of a wide one, each column is a series. Guessed if not given: y,
+    or all columns of a wide table."""
     series_column: str | None = None
     """Column of the series' names in a long table; guessed where one name is obvious."""
     time_column: str | None = None
@@ -266,11 +266,11 @@ class ForecastTask(TaskSettings):
     missing: tuple[str, ...] = ()
     """Values that mean that nothing was measured, such as -1, beside empty fields, NA, NaN, ?, - and the like."""
     quoting: bool = False
-    """Of a TSV: fields may stand in quotation marks, as those of a CSV may. Otherwise a mark is a character."""
+    """Read quotation marks around fields of a TSV as those of a CSV. Otherwise a mark is a character."""
     decimal: Decimal | None = None
     """Mark before decimals, where 1,234 could mean either."""
     date_order: Order | None = None
-    """Of dates such as 1/2/2024, where the column does not tell."""
+    """Order of day, month and year in dates such as 1/2/2024, where the column does not tell."""
     frequency: str | None = None
     """Step between times, such as 15min, h, D or MS, or a number; guessed from the times if not given."""
     horizon: int | None = Field(None, ge=1)
@@ -328,7 +328,7 @@ class LanguageTask(TaskSettings):
     hub: str | None = None
     """A data set on the Hugging Face hub, such as Salesforce/wikitext."""
     hub_configuration: str | None = None
-    """Which of its configurations, such as wikitext-2-v1."""
+    """Configuration of the data set, such as wikitext-2-v1."""
     streaming: bool = False
     """Read the rows of --hub as they arrive, with no copy on the disk but their tokens; once for the vocabulary and
     once for the tokens."""
@@ -336,7 +336,7 @@ class LanguageTask(TaskSettings):
     """Regular expression that matches the beginning of a document's first line. Otherwise a text file is one document,
     and so is each row of another."""
     document_resets: bool = False
-    """In training and evaluation, reset the state at the beginning of each document."""
+    """Reset the state at the beginning of each document, in training and evaluation."""
     length: int = Field(20, ge=1)
     """Tokens of truncated backpropagation through time; the state is carried from chunk to chunk."""
     order: Literal["lanes", "shuffled"] = "lanes"
@@ -383,19 +383,19 @@ def data_settings(task: str, **given: object) -> "DataSettings":
     for name in given:
         if name not in TASKS[task].model_fields and (owners := tasks_with(name)):
             raise UsageError(belongs(name, owners, task))
-    found: DataSettings = TASKS[task].model_validate({"task": task, **given})  # type: ignore[assignment]
-    return found
+    settings: DataSettings = TASKS[task].model_validate({"task": task, **given})  # type: ignore[assignment]
+    return settings
 
 
 def own_settings(given: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     """Settings without the defaults of other tasks than the one that they name, which earlier versions wrote too."""
-    own = TASKS.get(str(given.get("task")), TaskSettings).model_fields
-    return {name: value for name, value in given.items() if name in own or not _is_default(name, value)}
+    fields = TASKS.get(str(given.get("task")), TaskSettings).model_fields
+    return {name: value for name, value in given.items() if name in fields or not _is_default(name, value)}
 
 
 def tasks_with(field: str) -> list[str]:
     """The tasks that have a setting of that name."""
-    return [task for task, kind in TASKS.items() if field in kind.model_fields]
+    return [task for task, settings in TASKS.items() if field in settings.model_fields]
 
 
 def belongs(field: str, owners: Iterable[str], task: str) -> str:
@@ -408,16 +408,16 @@ def belongs(field: str, owners: Iterable[str], task: str) -> str:
 def unknown_name(what: str, got: str, known: Iterable[str]) -> str:
     """A sentence for a name that does not exist, with the nearest that does."""
     names = list(known)
-    near = difflib.get_close_matches(got, names, n=1)
-    return f"unknown {what} {got!r}.{f' Did you mean {near[0]!r}?' if near else ''} There are {', '.join(names)}"
+    hint = nearest(got, names)
+    return f"unknown {what} {got!r}.{f' {hint[0].upper()}{hint[1:]}' if hint else ''} There are {', '.join(names)}"
 
 
-def _of_its_task(given: object) -> object:
+def _of_its_task(values: object) -> object:
     """A mapping as the settings of the task that it names."""
-    if not isinstance(given, dict):
-        return given
-    own = own_settings(given)
-    return data_settings(str(own.pop("task", "")), **own)
+    if not isinstance(values, dict):
+        return values
+    flat = own_settings(values)
+    return data_settings(str(flat.pop("task", "")), **flat)
 
 
 def _is_default(name: str, value: object) -> bool:

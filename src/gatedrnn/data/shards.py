@@ -61,16 +61,16 @@ class Shards:
     def __len__(self) -> int:
         return self.shape[0]
 
-    def __getitem__(self, place: slice | int) -> np.ndarray:
-        if not isinstance(place, slice):
-            part, offset = divmod(index(place) % len(self), self.length)
+    def __getitem__(self, at: slice | int) -> np.ndarray:
+        if not isinstance(at, slice):
+            part, offset = divmod(index(at) % len(self), self.length)
             return self.parts[part][offset]
-        first, last, stride = place.indices(len(self))
+        first, last, stride = at.indices(len(self))
         if stride != 1:
             raise ValueError(f"shards are read step by step, got a stride of {stride}")
         numbers = range(first // self.length, -(-last // self.length))
-        found = [self.parts[n][max(0, first - n * self.length) : last - n * self.length] for n in numbers]
-        return found[0] if len(found) == 1 else np.concatenate([np.empty(0, self.dtype), *found])
+        pieces = [self.parts[n][max(0, first - n * self.length) : last - n * self.length] for n in numbers]
+        return pieces[0] if len(pieces) == 1 else np.concatenate([np.empty(0, self.dtype), *pieces])
 
     def __array__(self, dtype: np.dtype | None = None, copy: bool | None = None) -> np.ndarray:
         return np.concatenate(self.parts).astype(dtype or self.dtype, copy=False)

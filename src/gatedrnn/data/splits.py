@@ -1,4 +1,4 @@
-"""Which rows are set apart for validation and test, and what is said where they are no test."""
+"""The split of rows into training, validation and test, and the notes where a split is no test."""
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -12,7 +12,7 @@ from gatedrnn.errors import DataError
 SHOWN = 10
 """Labels in a note, at most."""
 By: TypeAlias = Literal["random", "time"]
-"""How rows are set apart: drawn, or the last in time."""
+"""The rule that sets rows apart: drawn, or the last in time."""
 
 
 def of_groups(groups: Sequence[str], fraction: float, seed: int, place: str) -> tuple[np.ndarray, np.ndarray]:
@@ -25,26 +25,26 @@ def of_groups(groups: Sequence[str], fraction: float, seed: int, place: str) -> 
 
     chosen = GroupShuffleSplit(1, test_size=fraction, random_state=seed)
     try:
-        stays, apart = next(chosen.split(np.zeros(len(groups)), groups=groups))
+        stays, held_out = next(chosen.split(np.zeros(len(groups)), groups=groups))
     except ValueError as error:
         raise DataError(
             f"{place}: {len(set(groups))} groups cannot be split at fraction {fraction}: {error}"
         ) from error
-    return stays, apart
+    return stays, held_out
 
 
 def of_times(times: np.ndarray, fraction: float, place: str) -> tuple[np.ndarray, np.ndarray]:
-    """The same, with the last in time set apart; those at one time are on one side.
+    """Rows that stay, and the last in time, which are set apart; those at one time are on one side.
 
     Raises:
         DataError: nothing would be left, or set apart.
     """
     order = np.sort(times)
     edge = order[min(len(order) - 1, len(order) - round(fraction * len(order)))]
-    apart = times >= edge
-    if apart.all() or not apart.any():
+    held_out = times >= edge
+    if held_out.all() or not held_out.any():
         raise DataError(f"{place}: its times cannot be split at fraction {fraction}: too many are one")
-    return np.flatnonzero(~apart), np.flatnonzero(apart)
+    return np.flatnonzero(~held_out), np.flatnonzero(held_out)
 
 
 def notes_on_classes(labels: Mapping[str, Sequence[str]]) -> list[str]:
@@ -53,7 +53,7 @@ def notes_on_classes(labels: Mapping[str, Sequence[str]]) -> list[str]:
     Args:
         labels: of the rows, by split.
     """
-    counts = Counter(label for own in labels.values() for label in own)
+    counts = Counter(label for labels_of_split in labels.values() for label in labels_of_split)
     once = [label for label, count in counts.items() if count == 1]
     notes = []
     if once:
@@ -81,11 +81,11 @@ def notes_on_repeats(splits: Mapping[str, Iterable[Hashable]], unit: str) -> lis
     """
     seen, notes = set(splits["train"]), list[str]()
     for split in ("validation", "test"):
-        own = list(splits.get(split, ()))
-        repeats = sum(one in seen for one in own)
+        keys = list(splits.get(split, ()))
+        repeats = sum(key in seen for key in keys)
         if repeats:
             notes.append(
-                f"{repeats:,} of {len(own):,} {unit} of {split} are in the training data too: their score says little "
+                f"{repeats:,} of {len(keys):,} {unit} of {split} are in the training data too: their score says little "
                 "about new ones. Remove them, or keep together what belongs together with --group."
             )
     return notes

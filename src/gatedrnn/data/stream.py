@@ -22,7 +22,7 @@ from gatedrnn.records import Json, naming
 
 LOG = logging.getLogger("gatedrnn")
 FORMAT = 7
-"""Of what is kept; another number makes everything anew."""
+"""The version of the files in the cache; another number makes everything anew."""
 
 
 TELLS_EVERY = 1 << 22
@@ -34,9 +34,9 @@ class TokenStream(NamedTuple):
 
     tokens: Shards | np.ndarray
     starts: np.ndarray
-    """Where documents begin in `tokens`, ascending; 1 first."""
+    """The positions in `tokens` at which documents begin, ascending; 1 first."""
     text_bytes: int
-    """Of the text in UTF-8."""
+    """The size of the text in UTF-8."""
     unknown: int
     """Tokens that read <unk>."""
 
@@ -70,7 +70,7 @@ def tokenise(splits: dict[str, Corpus], kind: str, min_count: int, vocabulary_si
 
 
 def tokenise_with(tokenizer: PreTrainedTokenizerFast, corpus: Corpus) -> TokenStream:
-    """Another text in the tokens of a vocabulary that is there; kept in memory."""
+    """Tokenise another text with an existing vocabulary; the result is kept in memory."""
     LOG.info("tokenising %s", corpus.name)
     with tempfile.TemporaryDirectory() as folder:
         _write(corpus, tokenizer, Path(folder), "text")
@@ -82,7 +82,7 @@ def _make(splits: dict[str, Corpus], kind: str, min_count: int, vocabulary_size:
     """Write tokenizer and splits into a folder; what `gatedrnn cache` shows of them."""
     names = ", ".join(dict.fromkeys(corpus.name for corpus in splits.values()))
     LOG.info("tokenising %s by %s", names, kind)
-    texts = _told(f"learning the vocabulary of {names}", splits["train"])
+    texts = _logged(f"learning the vocabulary of {names}", splits["train"])
     learned = (line for text in texts for line in text.split("\n")) if kind in BY_LINE else texts
     tokenizer = learn_tokenizer(kind, learned, min_count, vocabulary_size, stream=True)
     with naming(folder / "tokenizer.json", Exception):  # the library raises no class of its own
@@ -96,33 +96,35 @@ def _make(splits: dict[str, Corpus], kind: str, min_count: int, vocabulary_size:
     }
 
 
-def _told(doing: str, corpus: Corpus) -> Iterator[str]:
-    """The text, telling how far it is read."""
-    told = _telling(doing, corpus)
+def _logged(doing: str, corpus: Corpus) -> Iterator[str]:
+    """The pieces of a text; logs how far it is read."""
+    log_part = _part_logger(doing, corpus)
     for piece in corpus.pieces():
         yield piece.text
-        told(len(piece.text))
+        log_part(len(piece.text))
 
 
-def _telling(doing: str, corpus: Corpus) -> Callable[[int], None]:
-    """To be called with characters that are done: tells every so often which part of a long text that is."""
+def _part_logger(doing: str, corpus: Corpus) -> Callable[[int], None]:
+    """A function to call with the number of characters done: it logs from time to time which part of a long text that
+    is.
+    """
     total, done, last = characters_of(corpus), 0, 0
 
-    def told(characters: int) -> None:
+    def log_part(characters: int) -> None:
         nonlocal done, last
         done += characters
         if done - last >= TELLS_EVERY:
             last = done
             LOG.info(doing, extra={"part": min(1.0, done / total)})
 
-    return told
+    return log_part
 
 
 def _write(corpus: Corpus, tokenizer: PreTrainedTokenizerFast, folder: Path, split: str) -> None:
     dtype = np.uint16 if len(tokenizer) <= 1 << 16 else np.uint32
     starts, written, text_bytes, unknown, ended = [1], 1, 0, 0, is_by_line(tokenizer)
     pieces, texts = tee(corpus.pieces())
-    told = _telling(f"tokenising {corpus.name} ({split})", corpus)
+    log_part = _part_logger(f"tokenising {corpus.name} ({split})", corpus)
     eos = np.array([tokenizer.eos_token_id], dtype)
     with naming(folder / f"{split}-00000.tokens"), ShardWriter(folder, split, np.dtype(dtype)) as file:
         file.write(eos)
@@ -136,7 +138,7 @@ def _write(corpus: Corpus, tokenizer: PreTrainedTokenizerFast, folder: Path, spl
             written += len(ids)
             text_bytes += len(piece.text.encode())
             unknown += int((ids == tokenizer.unk_token_id).sum())
-            told(len(piece.text))
+            log_part(len(piece.text))
     if written < 3:
         raise DataError(f"{corpus.place}: a text needs at least 2 tokens, {split} has {written - 1}")
     np.save(folder / f"{split}.starts.npy", np.array(starts, np.int64))

@@ -8,7 +8,7 @@ from glob import glob, has_magic
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
-from gatedrnn.data.lines import columns_of, demand_text, demand_unequal, ending_of, read_fields, sheet_of
+from gatedrnn.data.lines import check_text, check_unequal, columns_of, ending_of, read_fields, sheet_of
 from gatedrnn.data.rows import RawTable, read_columns
 from gatedrnn.errors import DataError, Error, reason
 
@@ -20,7 +20,7 @@ FORMATS = {
     ".csv": "csv", ".tsv": "csv", ".jsonl": "json", ".json": "json", ".parquet": "parquet",
     **dict.fromkeys((".xlsx", ".xlsm", ".xls", ".ods"), "sheet"),
 }  # fmt: skip
-"""Of tables, by their endings; a CSV or TSV may be packed, as .csv.gz."""
+"""The formats of tables by their endings; a CSV or TSV may be packed, as .csv.gz."""
 FILE = "(file)"
 """The column of a folder's tables that has the name of each, without its ending."""
 
@@ -29,7 +29,7 @@ FLAGS = {
     "series": "--series-column", "time": "--time-column", "label": "--label-column", "text": "--text-column",
     "target": "--target",
 }  # fmt: skip
-"""By which a column is named."""
+"""The flag that names each column."""
 NESTED = (dict, list, bytes)
 
 
@@ -86,29 +86,29 @@ def is_several(path: Path) -> bool:
 
 
 def _tables_in(path: Path) -> list[Path]:
-    found = path.iterdir() if path.is_dir() else map(Path, glob(str(path), recursive=True))
-    files = sorted(file for file in found if file.is_file() and ending_of(file) in FORMATS)
+    paths = path.iterdir() if path.is_dir() else map(Path, glob(str(path), recursive=True))
+    files = sorted(file for file in paths if file.is_file() and ending_of(file) in FORMATS)
     if not files:
         raise DataError(f"{path}: holds no file that ends in one of {', '.join(FORMATS)}")
     return files
 
 
 def _one_below_another(path: Path, tables: list[tuple[Path, RawTable]]) -> RawTable:
-    first, one = tables[0]
+    first, top = tables[0]
     for file, table in tables:
-        if set(table.column_names) != set(one.column_names):
-            unlike = sorted(set(table.column_names) ^ set(one.column_names))[0]
+        if set(table.column_names) != set(top.column_names):
+            unlike = sorted(set(table.column_names) ^ set(top.column_names))[0]
             raise DataError(
                 f"{file}: column {unlike!r} is in one of it and {first.name} alone; tables of a folder are alike"
             )
         if FILE in table.column_names:
             raise DataError(f"{file}: has a column {FILE!r}, which names files of a folder; rename it")
-    columns = {name: [value for _, table in tables for value in table[name]] for name in one.column_names}
+    columns = {name: [value for _, table in tables for value in table[name]] for name in top.column_names}
     columns[FILE] = [
         file.name.removesuffix(".gz").rpartition(".")[0] for file, table in tables for _ in range(len(table))
     ]
     digests = "".join(f"{file.name} {table.sha256}\n" for file, table in tables)
-    return RawTable(columns, one.class_names, hashlib.sha256(digests.encode()).hexdigest())
+    return RawTable(columns, top.class_names, hashlib.sha256(digests.encode()).hexdigest())
 
 
 def _read(path: Path, quoting: bool) -> RawTable:
@@ -119,26 +119,26 @@ def _read(path: Path, quoting: bool) -> RawTable:
         raise DataError(f"{path}: the ending must be one of {', '.join(FORMATS)}, got {path.suffix or 'none'!r}")
     if path.stat().st_size == 0:
         raise DataError(f"{path}: the file is empty")
-    kind, classes = FORMATS[ending], dict[str, tuple[str, ...]]()
-    if kind in ("csv", "sheet"):
-        names, rows = read_fields(path, quoting=quoting) if kind == "csv" else columns_of(path, sheet_of(path))
+    format, classes = FORMATS[ending], dict[str, tuple[str, ...]]()
+    if format in ("csv", "sheet"):
+        names, rows = read_fields(path, quoting=quoting) if format == "csv" else columns_of(path, sheet_of(path))
         columns = {name: [row[i] for _, row in rows] for i, name in enumerate(names)}
     else:
-        if kind == "json":
-            demand_text(path)
-        data = read_columns(path, "parquet" if kind == "parquet" else "json")
+        if format == "json":
+            check_text(path)
+        data = read_columns(path, "parquet" if format == "parquet" else "json")
         names = [name.strip() for name in data.column_names]
-        demand_unequal(names, path)
+        check_unequal(names, path)
         columns = dict(zip(names, data.columns.values(), strict=True))
-        classes = {name.strip(): own for name, own in data.class_names.items()}
+        classes = {name.strip(): class_names for name, class_names in data.class_names.items()}
     with path.open("rb") as file:
         return RawTable(columns, classes, hashlib.file_digest(file, "sha256").hexdigest())
 
 
 def kind_of(value: object) -> str:
-    """What a value is that is no text, in words."""
-    kind = type(value).__name__
-    return {"dict": "an object", "list": "a list"}.get(kind, kind)
+    """The kind of a value that is no text, in words."""
+    name = type(value).__name__
+    return {"dict": "an object", "list": "a list"}.get(name, name)
 
 
 def column_of(
@@ -150,9 +150,9 @@ def column_of(
         if wanted not in names:
             raise DataError(f"{place}: no column {wanted!r}; the file has {columns}")
         return wanted
-    found = [name for name in names if name.lower() in usual and name not in taken]
-    if len(found) != 1:
-        seen = f"several could be it ({', '.join(found)})" if found else "none has a usual name"
+    candidates = [name for name in names if name.lower() in usual and name not in taken]
+    if len(candidates) != 1:
+        seen = f"several could be it ({', '.join(candidates)})" if candidates else "none has a usual name"
         remedy = f"name it with {FLAGS[what]}" if what in FLAGS else f"call one of them {usual[0]}"
         raise DataError(f"{place}: which column is the {what}? {seen}; {remedy}. Columns: {columns}")
-    return found[0]
+    return candidates[0]

@@ -10,7 +10,7 @@ from gatedrnn.data.files import Table
 from gatedrnn.data.label_arrays import names_held
 from gatedrnn.data.settings import TaggingTask
 from gatedrnn.data.task import TaskData, Texts
-from gatedrnn.data.text import WHOLE, demand_unlike, read_splits
+from gatedrnn.data.text import WHOLE, check_unlike, read_splits
 from gatedrnn.data.tokenizers import learn_tokenizer
 from gatedrnn.errors import DataError
 
@@ -30,7 +30,7 @@ def load_tagging(settings: TaggingTask) -> TaskData:
     splits, sources = read_splits(settings, None, notes)
     names = _names(splits, notes)
     train = splits["train"]
-    demand_unlike(train)
+    check_unlike(train)
     tokenizer = learn_tokenizer(settings.tokenizer, train.texts, settings.min_count, settings.vocabulary_size)
     longest = settings.max_tokens or WHOLE
     tokenizer.model_max_length = longest
@@ -44,10 +44,10 @@ def load_tagging(settings: TaggingTask) -> TaskData:
         labels = step_labels(table.sets, names, inputs, firsts)
         evaluation[split] = Examples(inputs, labels, metric=settings.metric.replace("-", "_"))
         tagged = [
-            [word for word, tag in zip(words, tags[: len(own)], strict=False) if tag != str(IGNORED)]
-            for words, tags, own in zip(table.words, table.sets, firsts, strict=True)
+            [word for word, tag in zip(words, tags[: len(row)], strict=False) if tag != str(IGNORED)]
+            for words, tags, row in zip(table.words, table.sets, firsts, strict=True)
         ]
-        texts[split] = Texts(table.texts, [own[own != IGNORED].tolist() for own in labels], tagged)
+        texts[split] = Texts(table.texts, [row[row != IGNORED].tolist() for row in labels], tagged)
     return TaskData(
         name=settings.task,
         model_inputs={
@@ -103,8 +103,8 @@ def step_labels(
     tags: Sequence[Sequence[str]], names: Sequence[str], inputs: Sequence[np.ndarray], firsts: Sequence[np.ndarray]
 ) -> np.ndarray:
     """(rows, time): the number of a tag where its word begins, -100 at all other steps."""
-    number = {str(IGNORED): IGNORED} | {name: place for place, name in enumerate(names)}
-    found = np.full((len(inputs), max(map(len, inputs))), IGNORED, np.int64)
-    for row, own, begins in zip(found, tags, firsts, strict=True):
-        row[begins] = [number[tag] for tag in own[: len(begins)]]
-    return found
+    number = {str(IGNORED): IGNORED} | {name: index for index, name in enumerate(names)}
+    labels = np.full((len(inputs), max(map(len, inputs))), IGNORED, np.int64)
+    for row, row_labels, begins in zip(labels, tags, firsts, strict=True):
+        row[begins] = [number[tag] for tag in row_labels[: len(begins)]]
+    return labels

@@ -1,4 +1,4 @@
-"""What every task provides to a model, a training loop and a report."""
+"""The data that every task provides to a model, a training loop and a report."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ class Texts:
     labels: list[Any]
     """A number of a class each, or a number; a list of zeros and ones, or of a class a word."""
     words: list[list[str]] | None = None
-    """Of each text that is tagged word by word."""
+    """The words of each text that is tagged word by word."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,15 +31,15 @@ class TaskData:
     model_inputs: dict[str, Json]
     """Fields of the model's configuration that the data decide: vocab_size or input_size, and the special tokens."""
     labelled: Literal["sequence", "step", "next", "future"]
-    """What has a label: a sequence, every step of it, every step with the token that comes next, or a window with the
-    values that come after it."""
+    """The unit that has a label: a sequence, every step of it, every step with the token that comes next, or a window
+    with the values that come after it."""
     train: TrainingSource
     evaluation: Mapping[str, Examples | Lanes | Windows]
     """"validation" and "test", as far as there are such parts, and whatever else is measured at the end, by name."""
     sources: list[dict[str, Json]]
     """Name, rows and sha256 of what was read, without any path."""
     label_names: tuple[str, ...] = ()
-    """Of classes; a token's label is a token."""
+    """The names of classes; a token's label is a token."""
     notes: list[str] = field(default_factory=list)
     """Notes for readers of the results: truncated or empty texts, splits set apart."""
     tokenizer: PreTrainedTokenizerFast | None = None
@@ -48,7 +48,9 @@ class TaskData:
 
     @property
     def steps(self) -> int:
-        """Of a sequence of training, in the mean: of the validation split, or of a batch of running text or windows."""
+        """The mean number of steps of a training sequence: of the validation split, or of a batch of running text or
+        windows.
+        """
         if isinstance(self.train, Windows):
             return self.train.context
         validation = self.evaluation.get("validation", self.train)

@@ -1,4 +1,4 @@
-"""Which task a file is for, where nobody says: by its ending, its columns and what they hold."""
+"""The task that a file is for, if no task is named: by its ending, its columns and their values."""
 
 import logging
 from collections.abc import Callable
@@ -60,8 +60,8 @@ def _task_and_why(path: Path) -> tuple[str, str]:
     return _of_table(with_names(read_all_columns(path), str(path)), str(path), path.name)
 
 
-def _found(ask: Callable[..., Any], *given: object) -> Any:
-    """What is asked, or None where there is a question."""
+def _answer(ask: Callable[..., Any], *given: object) -> Any:
+    """The answer, or None where the data leave a question."""
     try:
         return ask(*given, None)
     except DataError:
@@ -70,7 +70,7 @@ def _found(ask: Callable[..., Any], *given: object) -> Any:
 
 def _of_table(data: RawTable, place: str, name: str) -> tuple[str, str]:
     names = {column.lower() for column in data.column_names}
-    time = _found(with_time_column, data, place)
+    time = _answer(with_time_column, data, place)
     if holds_measurements(data.column_names) or (time and names & {*SERIES_COLUMNS} and names & {*LABEL_COLUMNS}):
         series, label = (
             column_of(data.column_names, place, "series", None, SERIES_COLUMNS),
@@ -79,17 +79,17 @@ def _of_table(data: RawTable, place: str, name: str) -> tuple[str, str]:
         labels = list(dict(zip(data[series], data[label], strict=True)).values())
         task = SERIES if holds_labels(labels) or not all(map(is_number, labels)) else SERIES_REGRESSION
         return task, f"{name} holds series with a label each, in {label!r}"
-    tagged = _found(tag_columns_of, data, place, None)
+    tagged = _answer(tag_columns_of, data, place, None)
     if tagged is not None and all(holds_lists(data[column]) for column in tagged):
         return TAGGING, f"{name} holds words in {tagged[0]!r} and a tag for each in {tagged[1]!r}"
-    text = _found(text_column_of, data, place)
-    if text is not None and (label := _found(partial(label_column_of, taken=[text]), data, place)):
+    text = _answer(text_column_of, data, place)
+    if text is not None and (label := _answer(partial(label_column_of, taken=[text]), data, place)):
         if are_measured([str(value) for value in data[label]]):
             return TEXT_REGRESSION, f"{name} holds texts in {text!r} and many different numbers in {label!r}"
         return TEXT, f"{name} holds texts in {text!r} and labels in {label!r}"
     if time:
         return FORECAST, f"{name} holds numbers over time"
-    if text is not None and (number := _found(partial(number_column_of, taken=[text]), data, place)):
+    if text is not None and (number := _answer(partial(number_column_of, taken=[text]), data, place)):
         if are_measured([str(value) for value in data[number]]):
             return TEXT_REGRESSION, f"{name} holds texts in {text!r} and many different numbers in {number!r}"
     if text is not None and len(data.column_names) == 1:

@@ -23,8 +23,8 @@ WHOLE = 1 << 40
 
 def load_ag_news(settings: TextTask) -> TaskData:
     """AG News from the hub, or from local copies."""
-    given = [file for file in (settings.train_file, settings.validation_file, settings.test_file) if file is not None]
-    if given and (settings.train_file is None or settings.test_file is None):
+    files = [file for file in (settings.train_file, settings.validation_file, settings.test_file) if file is not None]
+    if files and (settings.train_file is None or settings.test_file is None):
         raise DataError("ag_news: give both --train-file and --test-file, or neither to load it from the hub")
     return _load("ag_news", settings, hub=AG_NEWS)
 
@@ -48,7 +48,7 @@ def _load(name: str, settings: TextTask | TextRegressionTask, hub: str | None) -
     splits, sources = read_splits(settings, hub, notes)
     labels = labels_of(splits, isinstance(settings, TextRegressionTask), notes)
     metric = _metric(settings, labels)
-    demand_unlike(splits["train"])
+    check_unlike(splits["train"])
     rows = sum(len(table.texts) for table in splits.values())
     LOG.info("tokenising %s texts of %s by %s", f"{rows:,}", name, settings.tokenizer)
     tokenizer = learn_tokenizer(settings.tokenizer, splits["train"].texts, settings.min_count, settings.vocabulary_size)
@@ -63,9 +63,9 @@ def _load(name: str, settings: TextTask | TextRegressionTask, hub: str | None) -
     evaluation, texts = {}, {}
     for split, table in splits.items():
         inputs = encode_texts(tokenizer, table.texts, longest, split, notes)
-        own = labels.arrays[split]
-        evaluation[split] = Examples(inputs, own, unit=labels.unit, several=labels.several, metric=metric)
-        texts[split] = Texts(table.texts, own.tolist())
+        targets = labels.arrays[split]
+        evaluation[split] = Examples(inputs, targets, unit=labels.unit, several=labels.several, metric=metric)
+        texts[split] = Texts(table.texts, targets.tolist())
     return TaskData(
         name=name,
         model_inputs={
@@ -123,13 +123,13 @@ def read_splits(
         tables = {split: read_hub(hub, split, wanted) for split in ("train", "test")}
     else:
         files = {"train": settings.train_file, "validation": settings.validation_file, "test": settings.test_file}
-        given = {split: path for split, path in files.items() if path is not None}
-        for split, path in given.items():
+        named = {split: path for split, path in files.items() if path is not None}
+        for split, path in named.items():
             first = tables.get("train")
             # What the first table says of its labels holds for all.
             several = wanted.several if first is None else first.sets is not None
-            own = wanted._replace(like=None if first is None else first.columns, several=several)
-            tables[split] = read_file(path, own, quoting=settings.quoting)
+            roles = wanted._replace(like=None if first is None else first.columns, several=several)
+            tables[split] = read_file(path, roles, quoting=settings.quoting)
     sources = [{"split": split, **table.source} for split, table in tables.items()]
     notes += dict.fromkeys(table.said for table in tables.values())
     for split, fraction in (("test", settings.test_fraction), ("validation", settings.validation_fraction)):
@@ -138,11 +138,11 @@ def read_splits(
         if not fraction:
             notes.append(f"{split.capitalize()}: no rows are set apart; the last weights are taken.")
             continue
-        train, apart = _set_apart(tables["train"], fraction, settings.split_seed)
-        tables |= {"train": train, split: apart}
+        train, held_out = _hold_out(tables["train"], fraction, settings.split_seed)
+        tables |= {"train": train, split: held_out}
         how = f"seed {settings.split_seed}" if settings.split == "random" else "the last in time"
         how += "" if settings.group is None else f", {settings.group} on one side"
-        rows = f"{len(apart.texts)} rows set apart from the training data"
+        rows = f"{len(held_out.texts)} rows set apart from the training data"
         notes.append(f"{split.capitalize()}: {rows} (fraction {fraction}, {how}).")
     notes += notes_on_repeats(
         {split: [" ".join(text.lower().split()) for text in table.texts] for split, table in tables.items()}, "texts"
@@ -150,11 +150,11 @@ def read_splits(
     return tables, sources
 
 
-def _set_apart(table: Table, fraction: float, seed: int) -> tuple[Table, Table]:
+def _hold_out(table: Table, fraction: float, seed: int) -> tuple[Table, Table]:
     """The rows but a fraction, and these: the last in time where times are read, whole groups where there are some."""
     rows, place = len(table.texts), str(table.source["name"])
-    apart = round(fraction * rows)
-    if not 0 < apart < rows:
+    held_out = round(fraction * rows)
+    if not 0 < held_out < rows:
         raise DataError(f"{place}: the number of rows, {rows}, cannot be split at fraction {fraction}; add rows")
     if table.times is not None:
         chosen = of_times(table.times, fraction, place)
@@ -162,7 +162,7 @@ def _set_apart(table: Table, fraction: float, seed: int) -> tuple[Table, Table]:
         chosen = of_groups(table.groups, fraction, seed, place)
     else:
         order = np.random.default_rng([seed, rows]).permutation(rows)
-        chosen = np.sort(order[apart:]), np.sort(order[:apart])
+        chosen = np.sort(order[held_out:]), np.sort(order[:held_out])
 
     def take(chosen: np.ndarray) -> Table:
         return table._replace(
@@ -176,7 +176,7 @@ def _set_apart(table: Table, fraction: float, seed: int) -> tuple[Table, Table]:
     return take(chosen[0]), take(chosen[1])
 
 
-def demand_unlike(train: Table) -> None:
+def check_unlike(train: Table) -> None:
     """Refuse texts of which a model can learn nothing."""
     first = train.texts[0].strip()
     if all(text.strip() == first for text in train.texts):

@@ -1,5 +1,4 @@
-"""Which column of a table holds its times: by its name and by what it holds together; where they do not tell, a
-question."""
+"""The column of a table that holds its times, by its name and values together; a question where they do not tell."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -17,21 +16,21 @@ LOOKED_AT = 100
 """Rows that say whether a column holds dates."""
 TIME_COLUMNS = ("ds", "time", "timestamp", "date", "datetime", "t", "step")
 STEP_COLUMNS = ("period", "obs", "observation", "month", "week", "quarter", "day", "hour")
-"""That hold times where their whole numbers rise by one."""
+"""Names of columns that hold times where their whole numbers rise by one."""
 YEAR_COLUMNS = ("year", "yr", "years")
 FIRST_YEAR, LAST_YEAR = 1600, 2200
 PERIOD = re.compile(r"(\d{4}-\d\d?-\d\d?)(?:/| ?– ?| - | to )\d{4}-\d\d?-\d\d?")
 PARTS_OF_YEARS: Mapping[str, tuple[tuple[str, ...], int, str]] = {
     "week": (("week", "wk", "weekno", "weeknumber"), 53, "-W{:02}"), "quarter": (("quarter", "qtr"), 4, "Q{}"),
 }  # fmt: skip
-"""Beside a year: what each is called, its largest number, and how both are written."""
+"""The parts of a year beside it: the names of each, its largest number, and how both are written."""
 OF_YEARS = {name for usual, _, _ in PARTS_OF_YEARS.values() for name in usual}
 PARTS: Mapping[str, tuple[tuple[str, ...], int, int]] = {
     "year": (YEAR_COLUMNS, FIRST_YEAR, LAST_YEAR), "month": (("month", "mon", "mo", "mnth"), 1, 12),
     "day": (("day", "dayofmonth", "mday"), 1, 31), "hour": (("hour", "hr", "hours"), 0, 23),
     "minute": (("minute", "min", "minutes"), 0, 59), "second": (("second", "sec", "seconds"), 0, 59),
 }  # fmt: skip
-"""Of a time that several columns hold: what each is called, and its least and largest number."""
+"""The parts of a time that several columns hold: the names of each, and its least and largest number."""
 
 
 def with_time_column(data: RawTable, place: str, wanted: str | None) -> tuple[RawTable, str]:
@@ -50,7 +49,7 @@ def with_time_column(data: RawTable, place: str, wanted: str | None) -> tuple[Ra
         names = data.column_names
         dated = [name for name in names if are_dates(data[name][:LOOKED_AT])]
         if len(dated) != 1:
-            first = _listed([str(own[0]) for own in data.columns.values()])
+            first = _listed([str(values[0]) for values in data.columns.values()])
             raise DataError(f"{place}: the first line holds values, {first}; write a line of names of columns above it")
         return data, dated[0]
     data = _from_the_first_day(data)
@@ -87,12 +86,12 @@ def with_time_column(data: RawTable, place: str, wanted: str | None) -> tuple[Ra
 
 def _from_the_first_day(data: RawTable) -> RawTable:
     """Columns of periods, 2015-01-05/2015-01-11, as their first days."""
-    found = dict[str, list[Any]]()
+    columns = dict[str, list[Any]]()
     for name, values in data.columns.items():
         periods = [PERIOD.fullmatch(value) if isinstance(value, str) else None for value in values]
         first = [period[1] for period in periods if period is not None]
-        found[name] = first if first and len(first) == len(periods) else values
-    return RawTable(found, data.class_names, data.sha256)
+        columns[name] = first if first and len(first) == len(periods) else values
+    return RawTable(columns, data.class_names, data.sha256)
 
 
 def _are_values(names: Sequence[str]) -> bool:
@@ -118,11 +117,11 @@ def _listed(names: Sequence[str]) -> str:
 def _whole(values: Sequence[object]) -> np.ndarray | None:
     """(rows,), int64; None where one is no whole number."""
     try:
-        found = np.array([str(value).strip() for value in values], np.float64)
+        numbers = np.array([str(value).strip() for value in values], np.float64)
     except ValueError:
         return None
-    whole = np.isfinite(found) & (found == np.rint(found)) & (np.abs(found) < 2**53)
-    return found.astype(np.int64) if whole.all() else None
+    whole = np.isfinite(numbers) & (numbers == np.rint(numbers)) & (np.abs(numbers) < 2**53)
+    return numbers.astype(np.int64) if whole.all() else None
 
 
 def _rises(values: Sequence[object]) -> bool:
@@ -145,20 +144,20 @@ def _are_years(values: Sequence[object]) -> bool:
 
 def _parts(names: Sequence[str], data: RawTable) -> list[str]:
     """Columns of a year, a month and so on, as far as there is each of them."""
-    found = list[str]()
+    parts = list[str]()
     for usual, least, most in PARTS.values():
-        own = [name for name in names if _letters(name) in usual]
-        numbers = _whole(data[own[0]]) if len(own) == 1 else None
+        columns = [name for name in names if _letters(name) in usual]
+        numbers = _whole(data[columns[0]]) if len(columns) == 1 else None
         if numbers is None or numbers.min() < least or numbers.max() > most:
             break
-        found.append(own[0])
-    if len(found) == 1 and not _are_years(data[found[0]]):
+        parts.append(columns[0])
+    if len(parts) == 1 and not _are_years(data[parts[0]]):
         for usual, most, _ in PARTS_OF_YEARS.values():
-            own = [name for name in names if _letters(name) in usual]
-            numbers = _whole(data[own[0]]) if len(own) == 1 else None
+            columns = [name for name in names if _letters(name) in usual]
+            numbers = _whole(data[columns[0]]) if len(columns) == 1 else None
             if numbers is not None and numbers.min() >= 1 and numbers.max() <= most:
-                return [*found, own[0]]
-    return found
+                return [*parts, columns[0]]
+    return parts
 
 
 def _letters(name: str) -> str:
@@ -168,22 +167,22 @@ def _letters(name: str) -> str:
 def _joined(data: RawTable, parts: Sequence[str], place: str) -> tuple[RawTable, str]:
     """The table with one column of dates in the place of several, which are in any order where their names tell it."""
     usual_names = [usual for usual, *_ in (*PARTS.values(), *PARTS_OF_YEARS.values())]
-    ranks = {name: next((n for n, own in enumerate(usual_names) if _letters(name) in own), None) for name in parts}
+    ranks = {name: next((n for n, usual in enumerate(usual_names) if _letters(name) in usual), None) for name in parts}
     if None not in ranks.values():
         parts = sorted(parts, key=lambda name: ranks[name] or 0)
     numbers = [_whole(data[name]) for name in parts]
-    for name, own in zip(parts, numbers, strict=True):
-        if own is None:
+    for name, column in zip(parts, numbers, strict=True):
+        if column is None:
             raise DataError(f"{place}: column {name!r}: must hold whole numbers, to be a part of a time")
     joined = ", ".join(parts)
     of_year = [form for usual, _, form in PARTS_OF_YEARS.values() if _letters(parts[-1]) in usual and len(parts) == 2]
     marks = ("", "-", "-", " ", ":", ":")
-    rows = zip(*(own.tolist() for own in numbers if own is not None), strict=True)
+    rows = zip(*(column.tolist() for column in numbers if column is not None), strict=True)
     texts = [
         f"{row[0]}{of_year[0].format(row[1])}" if of_year else
         "".join(f"{mark}{number:02}" for mark, number in zip(marks, row, strict=False))
         + (":00" if len(row) == 4 else "")
         for row in rows
     ]  # fmt: skip
-    kept = {name: own for name, own in data.columns.items() if name not in parts}
-    return RawTable({**kept, joined: texts}, data.class_names), joined
+    columns = {name: values for name, values in data.columns.items() if name not in parts}
+    return RawTable({**columns, joined: texts}, data.class_names), joined

@@ -1,5 +1,6 @@
-"""What a column of times means: numbers, hours and minutes, or dates, with an offset from UTC or without; and how its
-times are written."""
+"""The meaning of a column of times: numbers, hours and minutes, or dates, with an offset from UTC or without; and how
+its times are written.
+"""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -40,39 +41,39 @@ USUAL_ZONES = (
 )  # fmt: skip
 """Tried first where offsets change: many zones change alike."""
 UNITS = {0: "s", 3: "ms", 6: "us", 9: "ns"}
-"""Of numpy, by the decimals of a second."""
+"""The units of numpy, by the decimals of a second."""
 FEWEST_ROWS = 10
-"""Of times that are numbers, which follow a pattern of dates by chance no longer."""
+"""The rows from which times that are numbers follow a pattern of dates by chance no longer."""
 MOST_SLIPS = 0.1
-"""Of the rows of a column, those that do not follow its pattern where they are mistyped."""
+"""The largest part of a column's rows that may be mistyped and so not follow its pattern."""
 EPOCHS = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
-"""Since 1970, by numpy's name."""
+"""Units of numbers that count from 1970, by numpy's name."""
 FIRST_EPOCH, LAST_EPOCH = np.array(["1990", "2100"], "datetime64[Y]")
-"""Between which whole numbers may be dates so."""
+"""The years between which whole numbers may be dates."""
 MOST_DECIMALS = 12
-"""Of a number in a table; more are those of a binary fraction, such as 0.30000000000000004."""
+"""The most decimals of a number in a table; more are those of a binary fraction, such as 0.30000000000000004."""
 
 
 @dataclass(frozen=True)
 class TimeForm:
-    """How a column writes its times, and what an array of them holds."""
+    """The form in which a column writes its times, and the values of an array of them."""
 
     kind: Literal["numbers", "clock", "dates"] = "numbers"
     """int64 or float64; timedelta64[ns]; datetime64[ns]."""
     pattern: str | None = None
-    """As `date_forms` has it; None for dates as 2024-01-31 18:00."""
+    """The pattern of dates, as `date_forms` has it; None for dates as 2024-01-31 18:00."""
     zone: str | None = None
-    """Of dates: "+09:00" or "Z" of all, or "Europe/Berlin" where offsets change; None without offsets."""
+    """The zone of dates: "+09:00" or "Z" of all, or "Europe/Berlin" where offsets change; None without offsets."""
     instants: bool = False
     """Whether arrays are UTC, not local time in `zone`."""
     decimals: int = 0
-    """Of numbers, or of seconds: 0, 3, 6 or 9."""
+    """The decimals of numbers, or of seconds: 0, 3, 6 or 9."""
     hours: bool = False
-    """Of dates: whether the time of day is written."""
+    """Whether dates have the time of day is written."""
     since_1970: str | None = None
-    """Of dates that are whole numbers: the unit that they count."""
+    """The unit that dates count which are whole numbers."""
     marks: str = "- "
-    """Of dates: between year and month, and between day and hour."""
+    """The marks of dates: between year and month, and between day and hour."""
 
     def __str__(self) -> str:
         if self.kind != "dates":
@@ -135,14 +136,14 @@ class Times(NamedTuple):
         return self.values if self.instants is None else self.instants
 
     def axes(self) -> "list[Times]":
-        """With values in UTC, where times have offsets, and as they are."""
+        """The times with values in UTC, where they have offsets, and as they are."""
         if self.instants is None:
             return [self]
         return [Times(self.instants, replace(self.form, instants=True)), self]
 
     @property
     def unit(self) -> str:
-        """Of `hours`."""
+        """The unit of `hours`."""
         return "numbers" if self.form.kind == "numbers" else "hours"
 
     def hours(self) -> np.ndarray:
@@ -150,8 +151,8 @@ class Times(NamedTuple):
         if self.form.kind == "numbers":
             return self.values.astype(np.float64)
         begin = self.order.min() if self.form.kind == "dates" else np.timedelta64(0, "ns")
-        found: np.ndarray = (self.order - begin) / np.timedelta64(1, "h")
-        return found
+        since_begin: np.ndarray = (self.order - begin) / np.timedelta64(1, "h")
+        return since_begin
 
 
 def read_times(values: Sequence[object], place: Place, order: Order | None = None) -> Times:
@@ -175,10 +176,10 @@ def read_times(values: Sequence[object], place: Place, order: Order | None = Non
         return Times(np.empty(0), TimeForm())
     if CLOCK.fullmatch(texts[0]):
         return _clocks(texts, place)
-    found = _patterned(texts, place, order)
-    if found is None and _is_number(texts[0]):
-        found = _numbers(texts, place)
-    return found or _dates(values, texts, place)
+    times = _patterned(texts, place, order)
+    if times is None and _is_number(texts[0]):
+        times = _numbers(texts, place)
+    return times or _dates(values, texts, place)
 
 
 def are_dates(values: Sequence[object]) -> bool:
@@ -217,16 +218,16 @@ def _numbers(texts: list[str], place: Place) -> Times:
         pass
     else:
         return _since_1970(whole) or Times(whole, TimeForm())
-    found = np.empty(len(texts))
+    numbers = np.empty(len(texts))
     for row, text in enumerate(texts):
         if not _is_number(text):
             raise DataError(f"{place(row)}: {text[:SHOWN]!r} is no number, as the first time of the column is")
-        found[row] = float(text)
-        if not np.isfinite(found[row]):
+        numbers[row] = float(text)
+        if not np.isfinite(numbers[row]):
             raise DataError(f"{place(row)}: a time must be finite, got {text[:SHOWN]}")
-    if (found == np.rint(found)).all() and np.abs(found).max() < 2**53:
-        return Times(found.astype(np.int64), TimeForm())
-    return Times(found, TimeForm(decimals=decimals_of(found)))
+    if (numbers == np.rint(numbers)).all() and np.abs(numbers).max() < 2**53:
+        return Times(numbers.astype(np.int64), TimeForm())
+    return Times(numbers, TimeForm(decimals=decimals_of(numbers)))
 
 
 def _since_1970(times: np.ndarray) -> Times | None:
@@ -250,42 +251,44 @@ def decimals_of(times: np.ndarray) -> int:
 
 
 def _clocks(texts: list[str], place: Place) -> Times:
-    found = np.empty(len(texts), "timedelta64[ns]")
+    clocks = np.empty(len(texts), "timedelta64[ns]")
     for row, text in enumerate(texts):
         clock = CLOCK.fullmatch(text)
         if clock is None:
             raise DataError(f"{place(row)}: {text[:SHOWN]!r} is no time of hours and minutes as the first one")
         seconds = 3600 * int(clock[1]) + 60 * int(clock[2]) + Decimal(clock[3] or 0)
-        found[row] = np.timedelta64(int(seconds * 10**9), "ns")
-    return Times(found, TimeForm("clock", decimals=_decimals_of_seconds(found)))
+        clocks[row] = np.timedelta64(int(seconds * 10**9), "ns")
+    return Times(clocks, TimeForm("clock", decimals=_decimals_of_seconds(clocks)))
 
 
 def _patterned(texts: list[str], place: Place, order: Order | None) -> Times | None:
     """Dates by a pattern that all texts follow; None where there is none. Of several, that by which times rise."""
-    found = {pattern: days for pattern, days in _fitting(texts) if order is None or has_order(pattern, order)}
-    whole = next(iter(found), None)
+    days_by_pattern = {pattern: days for pattern, days in _fitting(texts) if order is None or has_order(pattern, order)}
+    whole = next(iter(days_by_pattern), None)
     if _is_number(texts[0]) and len({*texts}) >= FEWEST_ROWS:
-        _demand_no_slip(texts, place, PATTERNS[: PATTERNS.index(whole)] if whole else PATTERNS, whole)
+        _check_no_slip(texts, place, PATTERNS[: PATTERNS.index(whole)] if whole else PATTERNS, whole)
     by_order: dict[tuple[str, ...], str] = {}
-    for pattern in found:
+    for pattern in days_by_pattern:
         by_order.setdefault(order_of(pattern), pattern)
-    falls = {pattern: int((np.diff(found[pattern]) <= np.timedelta64(0)).sum()) for pattern in by_order.values()}
+    falls = {
+        pattern: int((np.diff(days_by_pattern[pattern]) <= np.timedelta64(0)).sum()) for pattern in by_order.values()
+    }
     best = [pattern for pattern, count in falls.items() if count == min(falls.values())]
-    asked = {str(found[pattern][0])[:10]: "-".join(order_of(pattern)) for pattern in best}
+    asked = {str(days_by_pattern[pattern][0])[:10]: "-".join(order_of(pattern)) for pattern in best}
     if len(asked) > 1:
         raise DataError(
             f"{place(0)}: {texts[0]} may be {' or '.join(asked)}, and no row tells; give --date-order "
             f"{' or --date-order '.join(asked.values())}"
         )
-    return Times(found[best[0]], TimeForm("dates", best[0])) if best else None
+    return Times(days_by_pattern[best[0]], TimeForm("dates", best[0])) if best else None
 
 
-def _demand_no_slip(texts: list[str], place: Place, patterns: Iterable[str], found: str | None = None) -> None:
-    """See that a column does not follow a pattern but for some few rows, as it does where a date is mistyped.
+def _check_no_slip(texts: list[str], place: Place, patterns: Iterable[str], pattern_of_all: str | None = None) -> None:
+    """Check that a column does not follow a pattern but for some few rows, as it does where a date is mistyped.
 
     Args:
         patterns: those that it may follow so.
-        found: the pattern that all follow, if there is one.
+        pattern_of_all: the pattern that all follow, if there is one.
 
     Raises:
         DataError: it does; the first of those rows is named.
@@ -293,7 +296,7 @@ def _demand_no_slip(texts: list[str], place: Place, patterns: Iterable[str], fou
     for pattern in patterns:
         if follows(pattern, texts[0]) or follows(pattern, texts[-1]):
             slips = [row for row, text in enumerate(texts) if not follows(pattern, text)]
-            if 0 < len(slips) <= MOST_SLIPS * len(texts) and not _evenly_spaced(texts, found):
+            if 0 < len(slips) <= MOST_SLIPS * len(texts) and not _evenly_spaced(texts, pattern_of_all):
                 said = f"{place(slips[0])}: {texts[slips[0]][:SHOWN]!r} is no date as {shown(pattern)}"
                 raise DataError(f"{said}, as {len(texts) - len(slips):,} of {len(texts):,} times of the column are")
 
@@ -336,7 +339,7 @@ def _dates(values: Sequence[object], texts: list[str], place: Place) -> Times:
     if wrong.any():
         row = int(wrong.argmax())
         if np.isnat(moments[row]):
-            _demand_no_slip(texts, place, dict.fromkeys(chain(*map(patterns_of, (texts[0], texts[-1])))))
+            _check_no_slip(texts, place, dict.fromkeys(chain(*map(patterns_of, (texts[0], texts[-1])))))
             raise DataError(
                 f"{place(row)}: {repr(values[row])[:SHOWN]} is neither a number nor a date such as 2024-01-31 18:00"
             )
@@ -344,16 +347,16 @@ def _dates(values: Sequence[object], texts: list[str], place: Place) -> Times:
             f"{place(row)}: {texts[row]} is in the year {years[row]}; dates of the years {FIRST_YEAR} to {LAST_YEAR} "
             "are read"
         )
-    found = np.array(written, "datetime64[ns]")
+    dates = np.array(written, "datetime64[ns]")
     for row, offset in enumerate(offsets):
         if (offset is None) != (offsets[0] is None):
             raise DataError(f"{place(row)}: {text_of_offset(offset)}, unlike the first time of the column")
-    days = found.astype("datetime64[D]")
+    days = dates.astype("datetime64[D]")
     form = TimeForm(
-        "dates", decimals=_decimals_of_seconds(found), hours=bool((days != found).any()) or offsets[0] is not None,
+        "dates", decimals=_decimals_of_seconds(dates), hours=bool((days != dates).any()) or offsets[0] is not None,
         marks=("/" if "/" in texts[0] else "-") + ("T" if "T" in texts[0] else " "),
     )  # fmt: skip
-    return Times(found, form) if offsets[0] is None else _zoned(found, offsets, form, _named_zone(values[0]))
+    return Times(dates, form) if offsets[0] is None else _zoned(dates, offsets, form, _named_zone(values[0]))
 
 
 def _moment(text: str) -> np.datetime64:
@@ -364,7 +367,7 @@ def _moment(text: str) -> np.datetime64:
 
 
 def text_of_offset(offset: str | None) -> str:
-    """Of a message."""
+    """The words of a message on an offset."""
     return "has no offset from UTC" if offset is None else f"has an offset from UTC, {offset}"
 
 
@@ -385,8 +388,8 @@ def _zoned(wall: np.ndarray, offsets: Sequence[str | None], form: TimeForm, name
 
 
 def joined_form(before: tuple[TimeForm, np.ndarray], after: tuple[TimeForm, np.ndarray]) -> TimeForm:
-    """How a series of dates that goes on in another file writes its times: in the zone in which both have their
-    offsets.
+    """The form in which a series of dates that goes on in another file writes its times: in the zone in which both have
+    their offsets.
 
     Args:
         before, after: a form, with its times.
@@ -436,8 +439,8 @@ def _decimals_of_seconds(times: np.ndarray) -> int:
 
 
 def _number_written(moment: float, decimals: int) -> float:
-    found = round(moment, decimals) if decimals <= MOST_DECIMALS else float(f"{moment:.15g}")
-    return int(found) if float(found).is_integer() else found
+    number = round(moment, decimals) if decimals <= MOST_DECIMALS else float(f"{moment:.15g}")
+    return int(number) if float(number).is_integer() else number
 
 
 def _clock_written(nanoseconds: int, decimals: int) -> str:

@@ -17,12 +17,12 @@ _MAKING = "making-"
 
 
 def cache_folder() -> Path:
-    """Where tokenised texts are kept: below XDG_CACHE_HOME, as systems have it."""
+    """The folder of tokenised texts: below XDG_CACHE_HOME, as systems have it."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gatedrnn" / "tokens"
 
 
 def counts_folder() -> Path:
-    """Where it is kept how many characters texts have."""
+    """The folder that records how many characters texts have."""
     return cache_folder().with_name("characters")
 
 
@@ -63,7 +63,7 @@ def entry(key: str, make: Callable[[Path], dict[str, Json]]) -> Path:
 
 
 def fault_of(folder: Path) -> str | None:
-    """Why an entry cannot be used; None if all its files are as they were written."""
+    """The reason why an entry cannot be used; None if all its files are as they were written."""
     if not folder.exists():
         return "is missing"
     try:
@@ -102,9 +102,9 @@ def clear() -> int:
     freed = 0
     for count in counts_folder().glob("*"):
         count.unlink(missing_ok=True)
-    for one in kept():
-        name = one.folder.name.removeprefix(_MAKING)
-        with held(cache_folder() / f"{name}.lock", f"{one.folder}", wait=True):
-            shutil.rmtree(one.folder, ignore_errors=True)  # the process that made it may have renamed it by now
-        freed += one.bytes
+    for entry in kept():
+        name = entry.folder.name.removeprefix(_MAKING)
+        with held(cache_folder() / f"{name}.lock", f"{entry.folder}", wait=True):
+            shutil.rmtree(entry.folder, ignore_errors=True)  # the process that made it may have renamed it by now
+        freed += entry.bytes
     return freed

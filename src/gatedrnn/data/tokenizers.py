@@ -22,9 +22,10 @@ LONGEST_WORD = 16
 """Characters of a token of "pieces" at most; longer words are read in pieces. Few words of any language are longer, and
 a model that knows the characters of a token has a row as wide as the longest."""
 MOST_WORDS, MOST_PIECES, LONGEST_PIECE = 30_000, 8_000, 8
-"""Of "pieces": words, and beginnings of words and later parts of words each, that enter the vocabulary at most."""
+"""The most entries of a "pieces" vocabulary: words, and beginnings of words and later parts of words each, that enter
+the vocabulary at most."""
 CONTINUES = "##"
-"""Before a token that goes on with the word of the token before it."""
+"""The prefix of a token that continues the word of the token before it."""
 
 
 def learn_tokenizer(
@@ -164,10 +165,10 @@ def decode_stream(tokenizer: PreTrainedTokenizerFast, ids: list[int]) -> str:
 
 def unknown_in(tokenizer: PreTrainedTokenizerFast, text: str) -> list[str]:
     """The words or characters of a text that its vocabulary lacks, each once, in order."""
-    found = tokenizer.backend_tokenizer.encode(text, add_special_tokens=False)
+    encoding = tokenizer.backend_tokenizer.encode(text, add_special_tokens=False)
     spans = [
         text[slice(*span)]
-        for number, span in zip(found.ids, found.offsets, strict=True)
+        for number, span in zip(encoding.ids, encoding.offsets, strict=True)
         if number == tokenizer.unk_token_id
     ]
     return [span for span in dict.fromkeys(spans) if span != UNK]

@@ -32,7 +32,7 @@ class OneSeries:
     fixed: np.ndarray
     """(fixed covariates,), float64."""
     form: TimeForm = field(default_factory=TimeForm)
-    """How the table writes its times."""
+    """The form in which the table writes its times."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +58,7 @@ class Windows:
     """Steps of a window that the model reads; fewer where a series begins later."""
     horizon: int
     origins: int = 1
-    """Of a window."""
+    """The number of origins of a window."""
     stride: int = 1
     """Steps from one origin of evaluation to the next."""
 
@@ -68,29 +68,29 @@ class Windows:
     @cached_property
     def usual(self) -> float:
         """The median deviation of the series that vary; 1 if none does."""
-        found = self.deviation[self.deviation > 0]
-        return float(np.median(found)) if len(found) else 1.0
+        deviations = self.deviation[self.deviation > 0]
+        return float(np.median(deviations)) if len(deviations) else 1.0
 
     @cached_property
     def places(self) -> np.ndarray:
         """(windows, 2): series and origin of each window of evaluation, the last one ending at `stop`."""
-        found = []
+        pieces = []
         for number, (first, stop) in enumerate(zip(self.first, self.stop, strict=True)):
             origins = np.arange(stop - self.horizon, first - 1, -self.stride)[::-1]
-            found.append(np.stack([np.full(len(origins), number), origins], axis=1))
-        return np.concatenate(found)
+            pieces.append(np.stack([np.full(len(origins), number), origins], axis=1))
+        return np.concatenate(pieces)
 
     @property
     def labelled(self) -> np.ndarray:
         """(windows,), of evaluation: how many of the values that each forecasts are there; 0 where its context has
         none."""
-        found = np.zeros(len(self.places), np.int64)
+        counts = np.zeros(len(self.places), np.int64)
         for number in np.unique(self.places[:, 0]):
             rows = self.places[:, 0] == number
             seen, origins = np.cumsum([0, *~np.isnan(self.series[number].values)]), self.places[rows, 1]
             before = seen[origins] - seen[np.maximum(0, origins - self.context)]
-            found[rows] = np.where(before > 0, seen[origins + self.horizon] - seen[origins], 0)
-        return found
+            counts[rows] = np.where(before > 0, seen[origins + self.horizon] - seen[origins], 0)
+        return counts
 
     @cached_property
     def training_places(self) -> np.ndarray:
@@ -100,14 +100,14 @@ class Windows:
         Raises:
             DataError: no series has two steps.
         """
-        found = []
+        places = []
         for number, (first, stop) in enumerate(zip(self.first, self.stop, strict=True)):
             if stop > first:
                 origins = np.arange(max(first, min(self.context, stop - 1)), stop)
-                found.append(np.stack([np.full(len(origins), number), origins], axis=1))
-        if not found:
+                places.append(np.stack([np.full(len(origins), number), origins], axis=1))
+        if not places:
             raise DataError("no series has two steps left for training")
-        return np.concatenate(found)
+        return np.concatenate(places)
 
     def steps_per_epoch(self, batch_size: int) -> int:
         return -(-len(self.training_places) // batch_size)
@@ -132,30 +132,31 @@ class Windows:
     def all_places(self, most: int) -> np.ndarray:
         """(windows, 2): series and origin of every forecast that begins in the part, whatever the stride, thinned
         evenly to `most`; labels after its end are missing."""
-        found = [
+        places = [
             np.stack([np.full(stop - first, number), np.arange(first, stop)], axis=1)
             for number, (first, stop) in enumerate(zip(self.first, self.stop, strict=True))
         ]
-        whole = np.concatenate(found)
+        whole = np.concatenate(places)
         return whole[np.unique(np.linspace(0, len(whole) - 1, most).round().astype(int))] if len(whole) else whole
 
     def collate(self, places: np.ndarray) -> Batch:
-        """These windows as one batch; NaN before a series begins, where a value is missing, and where a label lies
-        after the last step that may be forecast."""
+        """Join these windows into one batch; NaN before a series begins, where a value is missing, and where a label
+        lies after the last step that may be forecast.
+        """
         length, whole = self.context, self.context + self.horizon
         some = self.series[0]
         values = np.full((len(places), whole), np.nan, np.float64)
         known = np.full((len(places), whole, some.known.shape[1]), np.nan, np.float64)
         past = np.full((len(places), length, some.past.shape[1]), np.nan, np.float64)
         for row, (number, origin) in enumerate(places):
-            one = self.series[number]
+            series = self.series[number]
             start = origin - self.context
-            low, high = max(0, start), min(start + whole, len(one.known))
-            known[row, low - start : high - start] = one.known[low:high]
-            high = min(start + length, len(one.past))
-            past[row, low - start : high - start] = one.past[low:high]
+            low, high = max(0, start), min(start + whole, len(series.known))
+            known[row, low - start : high - start] = series.known[low:high]
+            high = min(start + length, len(series.past))
+            past[row, low - start : high - start] = series.past[low:high]
             high = min(start + whole, self.stop[number])
-            values[row, low - start : high - start] = one.values[low:high]
+            values[row, low - start : high - start] = series.values[low:high]
         # float32 less a mean would lose digits of large values, so the model is given float64.
         batch = {
             "past_values": torch.from_numpy(values[:, :length]), "labels": torch.from_numpy(values[:, length:]),

@@ -1,4 +1,4 @@
-"""Where runs run: in this process, in processes of this machine, in jobs of SLURM, in tasks of Ray."""
+"""Executors of runs: in this process, in processes of this machine, in jobs of SLURM, in tasks of Ray."""
 
 from gatedrnn.executors.executor import Executor, OnProgress, Records
 from gatedrnn.executors.here import HERE

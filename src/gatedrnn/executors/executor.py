@@ -1,4 +1,6 @@
-"""What an executor is: it brings the folders of runs to their ends. Where it does so changes no result."""
+"""The protocol of executors: an executor brings the folders of runs to their ends, and the choice of one changes no
+result.
+"""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -16,18 +18,18 @@ Records = dict[str, RunResult]
 
 
 class Ended(NamedTuple):
-    """What runs have come to."""
+    """The outcome of runs."""
 
     records: Records
     diverged: list[NonFiniteLoss]
-    """Of runs whose loss is no number any more; they have no record."""
+    """The errors of runs whose loss is no number any more; they have no record."""
 
 
 class Executor(Protocol):
     """Runs the folders of runs to their ends; used in a `with` block, in which it may be asked several times."""
 
     on: str
-    """As `--on` names it."""
+    """The executor's name, as `--on` has it."""
     jobs: int | None
     """Runs at a time; None for as many as a cluster takes."""
 
@@ -50,4 +52,8 @@ class Executor(Protocol):
 
 def finished(runs: Mapping[str, RunSettings], folder: Path) -> Records:
     """The results that are there already, each run's files checked."""
-    return {name: run(own, folder / name) for name, own in runs.items() if (folder / name / "result.json").exists()}
+    return {
+        name: run(settings, folder / name)
+        for name, settings in runs.items()
+        if (folder / name / "result.json").exists()
+    }

@@ -24,7 +24,7 @@ class Here:
         pass
 
     def run_all(self, runs: Mapping[str, RunSettings], folder: Path, on_progress: OnProgress) -> Ended:
-        """See `Executor`."""
+        """Run each in this process, one after another."""
         compile_kernels(run for name, run in runs.items() if not (folder / name / "result.json").exists())
         on_progress("", None, 0, len(runs))
         records, diverged = Records(), list[NonFiniteLoss]()

@@ -16,7 +16,7 @@ from gatedrnn.executors.work import Report, Task, work
 from gatedrnn.train.interrupt import StopFlag
 
 KILLS = Path("/proc/vmstat")
-"""Where Linux counts the processes that it has killed for want of memory."""
+"""The file in which Linux counts the processes that it has killed for want of memory."""
 
 
 class Local:
@@ -34,7 +34,7 @@ class Local:
         self._killed = 0
 
     def open(self, folder: Path) -> None:
-        """See `Engine`."""
+        """Start a pool of one process for each job."""
         self._stop.clear()
         self._free += [self._pool() for _ in range((self.jobs or 0) - len(self._free))]
         self._killed = _killed_for_memory()
@@ -43,7 +43,7 @@ class Local:
         return ProcessPoolExecutor(1, self._context, initializer=_begin, initargs=(self._stop,))
 
     def start(self, tasks: Sequence[Task]) -> Sequence[Future[Report]]:
-        """See `Engine`."""
+        """Submit each task to a free pool."""
         jobs = []
         for task in tasks:
             pool = self._free.pop()
@@ -52,11 +52,11 @@ class Local:
         return jobs
 
     def wait(self, jobs: Collection[Future[Report]], seconds: float) -> Collection[Future[Report]]:
-        """See `Engine`."""
+        """Wait for the first of these futures."""
         return wait(jobs, seconds, FIRST_COMPLETED).done
 
     def report(self, job: Future[Report]) -> Report:
-        """See `Engine`."""
+        """The report of a future; its pool is free again."""
         pool = self._busy.pop(job)
         try:
             report = job.result()
@@ -71,11 +71,11 @@ class Local:
         return report
 
     def stop(self, jobs: Collection[Future[Report]]) -> None:
-        """See `Engine`."""
+        """Set the event on which workers save and end."""
         self._stop.set()
 
     def close(self) -> None:
-        """See `Engine`."""
+        """Shut all pools down."""
         for pool in (*self._free, *self._busy.values()):
             pool.shutdown(cancel_futures=True)
         self._free, self._busy = [], {}
@@ -126,7 +126,7 @@ def _work(task: Task) -> Report:
 
 
 def _killed_for_memory() -> int:
-    """How many processes the system has killed so far for want of memory; 0 where it does not count them."""
+    """The number of processes that the system has killed so far for want of memory; 0 where it does not count them."""
     try:
         lines = KILLS.read_text().splitlines()
     except OSError:

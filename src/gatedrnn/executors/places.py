@@ -10,7 +10,7 @@ from gatedrnn.executors.local import Local
 from gatedrnn.executors.ray import OnRay
 from gatedrnn.executors.slurm import OnSlurm
 from gatedrnn.executors.workers import Workers
-from gatedrnn.processes import demand_cores
+from gatedrnn.processes import check_cores
 
 
 def executor_for(on: str = "local", jobs: int | None = None, threads: int = 1) -> Executor:
@@ -38,7 +38,7 @@ def executor_for(on: str = "local", jobs: int | None = None, threads: int = 1) -
     if engine == "slurm" and not address:
         return Workers(OnSlurm(jobs, threads, options))
     if place == "local" and not options:
-        demand_cores((jobs or 1) * threads, f"--jobs {jobs or 1:,} of {threads:,} threads")
+        check_cores((jobs or 1) * threads, f"--jobs {jobs or 1:,} of {threads:,} threads")
         return HERE if jobs in (None, 1) else Workers(Local(jobs or 1))
     raise UsageError(
         f"--on {on}: must be local, slurm, ray or ray:HOST:PORT; slurm and ray take NAME=VALUE after commas"

@@ -16,9 +16,9 @@ if TYPE_CHECKING:  # it is imported when a cluster is needed
     from ray import ObjectRef
 
 TOKEN = Path.home() / ".ray" / "auth_token"
-"""By which nodes and drivers of a cluster know each other."""
+"""The file of the token by which nodes and drivers of a cluster know each other."""
 SECONDS_TO_ANSWER = 10.0
-"""That a cluster has when it is called."""
+"""The time that a cluster has to answer a call."""
 
 
 class OnRay:
@@ -36,10 +36,10 @@ class OnRay:
         self.address, self.jobs, self.threads, self.options = address, jobs, threads, options
         self._work: Any = None
         if address:
-            self._demand_answer(address)  # before anything is computed
+            self._check_answer(address)  # before anything is computed
 
     def open(self, folder: Path) -> None:
-        """See `Engine`."""
+        """Connect to the cluster, or start Ray on this machine."""
         if self._work is not None:
             return
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # a user's runs are nobody else's business
@@ -69,8 +69,8 @@ class OnRay:
             ray.shutdown()
             raise UsageError(f"--on {self.on}: {reason(error)}") from error
 
-    def _demand_answer(self, address: str) -> None:
-        """See that somebody listens there: Ray would try for minutes."""
+    def _check_answer(self, address: str) -> None:
+        """Check that a cluster answers at the address: Ray would try for minutes."""
         host, _, port = address.rpartition(":")
         if not (host and port.isdigit()):
             raise UsageError(f"--on {self.on}: must be ray:HOST:PORT, as ray:10.0.0.1:6379")
@@ -80,11 +80,11 @@ class OnRay:
             raise NoCluster(f"--on {self.on}: no cluster can be reached ({error})") from error
 
     def start(self, tasks: Sequence[Task]) -> Sequence["ObjectRef[Report]"]:
-        """See `Engine`."""
+        """Submit each task to the cluster."""
         return [self._work.remote(task) for task in tasks]
 
     def wait(self, jobs: Collection["ObjectRef[Report]"], seconds: float) -> Collection["ObjectRef[Report]"]:
-        """See `Engine`."""
+        """Wait for the first of these references, and take all that are ready."""
         import ray
 
         ended, others = ray.wait(list(jobs), num_returns=1, timeout=seconds)
@@ -93,7 +93,7 @@ class OnRay:
         return ended
 
     def report(self, job: "ObjectRef[Report]") -> Report:
-        """See `Engine`."""
+        """The report of a reference; Ray's errors become those of `Engine.report`."""
         import ray
         from ray.exceptions import OutOfMemoryError, RayError, RayTaskError
 
@@ -107,14 +107,14 @@ class OnRay:
             raise WorkerLost(f"its worker is lost ({type(error).__name__})") from error
 
     def stop(self, jobs: Collection["ObjectRef[Report]"]) -> None:
-        """See `Engine`."""
+        """Cancel each task, which then saves and ends."""
         import ray
 
         for job in jobs:
             ray.cancel(job)  # Ctrl-C in the worker
 
     def close(self) -> None:
-        """See `Engine`."""
+        """Disconnect from the cluster."""
         if self._work is not None:
             import ray
 

@@ -20,9 +20,9 @@ if TYPE_CHECKING:  # it is imported when jobs are needed
     from submitit.helpers import DelayedSubmission
 
 FOLDER = "jobs"
-"""In the driver's folder: what jobs are sent, and what they have printed."""
+"""The folder in the driver's folder of what jobs are sent, and of what they have printed."""
 MINUTES = 24 * 60
-"""Of a job, unless `timeout_min` says otherwise; a run that takes longer goes on in another job."""
+"""The minutes of a job, unless `timeout_min` says otherwise; a run that takes longer goes on in another job."""
 TIMES_OUT = 1000
 """Jobs that one run may take."""
 SECONDS_BETWEEN_LOOKS = 0.1
@@ -47,7 +47,7 @@ class OnSlurm:
             raise NoCluster("--on slurm: there is no sbatch on this machine; run it where jobs are submitted")
 
     def open(self, folder: Path) -> None:
-        """See `Engine`."""
+        """Make submitit's executor, whose files are below the driver's folder."""
         import submitit
 
         self._executor = submitit.AutoExecutor(
@@ -60,7 +60,7 @@ class OnSlurm:
             raise UsageError(f"--on {self.on}: {error}") from error
 
     def start(self, tasks: Sequence[Task]) -> Sequence["Job[Report]"]:
-        """See `Engine`."""
+        """Submit the tasks as one array of jobs."""
         import submitit
 
         try:
@@ -71,35 +71,35 @@ class OnSlurm:
             ) from error
 
     def wait(self, jobs: Collection["Job[Report]"], seconds: float) -> Collection["Job[Report]"]:
-        """See `Engine`."""
+        """Wait until the queue or a file says that a job has ended."""
         last = time.monotonic() + seconds
         while not (ended := [job for job in jobs if _has_result(job) or job.done()]) and time.monotonic() < last:
             time.sleep(SECONDS_BETWEEN_LOOKS)
         return ended
 
     def report(self, job: "Job[Report]") -> Report:
-        """See `Engine`."""
+        """The report of a job; submitit's errors become those of `Engine.report`."""
         import submitit
 
         try:
             if not _has_result(job):
                 return job.result()
-            outcome, found = submitit.core.utils.pickle_load(job.paths.result_pickle)
+            outcome, result = submitit.core.utils.pickle_load(job.paths.result_pickle)
             if outcome == "success":
-                return found
-            raise submitit.core.utils.FailedJobError(str(found))
+                return result
+            raise submitit.core.utils.FailedJobError(str(result))
         except (submitit.core.utils.UncompletedJobError, submitit.core.utils.FailedJobError) as error:
             if job.state == "OUT_OF_MEMORY":
                 raise OutOfMemory(f"job {job.job_id} took more memory than it may; see --on slurm,mem_gb=…") from error
             raise WorkerLost(f"job {job.job_id} is lost ({job.state}), its log {job.paths.stderr}") from error
 
     def stop(self, jobs: Collection["Job[Report]"]) -> None:
-        """See `Engine`."""
+        """Cancel the jobs."""
         for job in jobs:
             job.cancel()
 
     def close(self) -> None:
-        """See `Engine`."""
+        """Forget the executor; jobs end by themselves."""
         self._executor = None
 
 
@@ -124,7 +124,7 @@ class _Work:
         return report
 
     def checkpoint(self, task: Task) -> "DelayedSubmission":
-        """What submitit puts in the queue."""
+        """The submission that submitit puts in the queue again."""
         import submitit
 
         return submitit.helpers.DelayedSubmission(self, task)

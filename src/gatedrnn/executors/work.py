@@ -1,4 +1,4 @@
-"""What a worker does, wherever it is: see that it is like the driver, then run one folder to its end."""
+"""The work of a worker, wherever it is: check that it is like the driver, then run one folder to its end."""
 
 import json
 import os
@@ -23,9 +23,9 @@ from gatedrnn.train.settings import RunSettings
 from gatedrnn.trust import Trust, trust, trusting
 
 PROGRESS = "progress.json"
-"""In the folder of a run that a worker is at."""
+"""The file in a run's folder of the progress that its worker reports."""
 SECONDS_BETWEEN_REPORTS = 1.0
-"""Of a worker's progress."""
+"""The seconds between reports of a worker's progress."""
 MUST_AGREE = ("gatedrnn", "torch")
 """Packages that a worker must have in the driver's version, for the same bits."""
 _begun = False  # whether this process has had a task before
@@ -39,23 +39,22 @@ class Task(NamedTuple):
     driver: Path
     """The driver's folder, absolute; the run's is the one of its name in it."""
     lock: str
-    """What the driver has written into its folder's lock file, by which a worker knows the folder; empty where nothing
-    is locked."""
+    """The content of the driver's lock file, by which a worker knows the folder; empty where nothing is locked."""
     place: Path
     """The folder that relative paths of the settings begin at."""
     versions: dict[str, str]
     trust: Trust
-    """Which Python files the driver may run."""
+    """The Python files that the driver may run."""
     oversubscribe: bool
     """Whether the driver may ask for more threads than there are cores for."""
 
 
 class Report(NamedTuple):
-    """How a task has ended in a worker; its result is in its folder."""
+    """The end of a task in a worker; its result is in its folder."""
 
     fault: Exception | None
     seconds: float
-    """That the worker took for it."""
+    """The seconds that the worker took for it."""
     starting: float
     """Seconds from the start of the worker's process to its first task; 0 for later ones."""
 
@@ -82,7 +81,7 @@ def work(task: Task, stop: StopFlag | None = None) -> Report:
     _begun, started = True, time.perf_counter()
     folder, fault = task.driver / task.name, None
     try:
-        _demand_like_driver(task)
+        _check_like_driver(task)
         os.chdir(task.place)
         # Where another worker is still at the run, of a driver that is no more, its result is as good.
         allowed = trusting(task.trust.files, trust_code=task.trust.all_files)
@@ -96,7 +95,7 @@ def work(task: Task, stop: StopFlag | None = None) -> Report:
 
 
 def progress_of(folder: Path) -> Progress | None:
-    """How far the run of a folder is; None where nothing is known."""
+    """The progress of the run of a folder; None where nothing is known."""
     try:
         return Progress(*json.loads((folder / PROGRESS).read_text()))
     except (OSError, ValueError):
@@ -131,16 +130,18 @@ def _versions() -> dict[str, str]:
     return {"python": platform.python_version().rpartition(".")[0], **{name: version(name) for name in MUST_AGREE}}
 
 
-def _demand_like_driver(task: Task) -> None:
-    """See that results will be the driver's, and that it will find them.
+def _check_like_driver(task: Task) -> None:
+    """Check that results will be the driver's, and that it will find them.
 
     Raises:
         WorkerDiffers: a version is another one, or the folder another one.
     """
     host = platform.node()
-    for name, own in _versions().items():
-        if own != task.versions[name]:
-            raise WorkerDiffers(f"{host}: has {name} {own}, the driver {task.versions[name]}; install the same version")
+    for name, installed in _versions().items():
+        if installed != task.versions[name]:
+            raise WorkerDiffers(
+                f"{host}: has {name} {installed}, the driver {task.versions[name]}; install the same version"
+            )
     lock = task.driver / LOCK
     if task.lock and not (lock.exists() and lock.read_text() == task.lock):
         raise WorkerDiffers(

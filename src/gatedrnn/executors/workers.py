@@ -20,20 +20,21 @@ LOG = logging.getLogger("gatedrnn")
 LOST_AT_MOST = 3
 """Times that a run whose worker was lost is submitted again."""
 SECONDS_BETWEEN_LOOKS = 0.5
-"""At how far runs are."""
+"""The seconds between two looks at the progress of runs."""
 SECONDS_TO_STOP = 60.0
-"""That runs have to save after they were asked to stop."""
+"""The seconds that runs have to save after they were asked to stop."""
 SECONDS_TO_APPEAR = 60.0
-"""That a file may take from a worker to the driver: file systems of clusters keep what a folder holds for a while."""
+"""The seconds that a file may take from a worker to the driver: file systems of clusters keep what a folder holds for a
+while."""
 Job: TypeAlias = Any
 """A task under way, as an engine has it."""
 
 
 class Engine(Protocol):
-    """What runs tasks in workers."""
+    """An engine that runs tasks in workers."""
 
     on: str
-    """As `--on` names it."""
+    """The engine's name, as `--on` has it."""
     jobs: int | None
     """Tasks under way at most; None for as many as there are."""
 
@@ -50,11 +51,11 @@ class Engine(Protocol):
         ...
 
     def wait(self, jobs: Collection[Job], seconds: float) -> Collection[Job]:
-        """Those that have ended, as soon as there is one; none after so many seconds."""
+        """The jobs that have ended, as soon as there is one; none after so many seconds."""
         ...
 
     def report(self, job: Job) -> Report:
-        """Of a job that has ended.
+        """The report of a job that has ended.
 
         Raises:
             WorkerLost: its worker is no more.  OutOfMemory: for want of memory.  WorkerDiffers: it has no gatedrnn.
@@ -70,7 +71,7 @@ class Engine(Protocol):
         ...
 
 
-class _Handed(NamedTuple):
+class _Submitted(NamedTuple):
     """A run under way."""
 
     name: str
@@ -81,9 +82,9 @@ class Beyond(NamedTuple):
     """Seconds that handing a run to a worker took beyond the run itself."""
 
     scheduling: float
-    """From handing it out to its report, without what the worker counts."""
+    """The seconds from submitting a task to its report, without what the worker counts."""
     starting: float
-    """From the start of the worker's process to its first task; 0 for later ones."""
+    """The seconds from the start of the worker's process to its first task; 0 for later ones."""
 
 
 class Workers:
@@ -96,7 +97,7 @@ class Workers:
     def __init__(self, engine: Engine) -> None:
         self.engine, self.on, self.jobs = engine, engine.on, engine.jobs
         self.beyond: dict[str, Beyond] = {}
-        """By run, of those that a worker has brought to their end."""
+        """The seconds beyond the run itself, of each that a worker has ended."""
 
     def __enter__(self) -> Self:
         return self
@@ -105,7 +106,7 @@ class Workers:
         self.engine.close()
 
     def run_all(self, runs: Mapping[str, RunSettings], folder: Path, on_progress: OnProgress) -> Ended:
-        """See `Executor`."""
+        """Run each in the workers of the engine."""
         drive = _Drive(self.engine, runs, folder, on_progress)
         try:
             drive.to_the_end()
@@ -126,12 +127,12 @@ class _Drive:
         self.waiting = deque(name for name in runs if name not in self.records)
         self.alone = deque[str]()
         """Runs that are to be handed out when no other is under way."""
-        self.under_way: dict[Job, _Handed] = {}
+        self.under_way: dict[Job, _Submitted] = {}
         self.lost, self.without_memory, self.failed = Counter[str](), set[str](), dict[str, Error]()
         self.beyond: dict[str, Beyond] = {}
 
     def to_the_end(self) -> None:
-        """Until every run has a result or has failed."""
+        """Drive the runs until each has a result or has failed."""
         compile_kernels(self.runs[name] for name in self.waiting)
         self._tell("", None)
         if self.waiting:
@@ -145,7 +146,7 @@ class _Drive:
                     self._tell(name, progress)
 
     def ended(self) -> Ended:
-        """What all came to.
+        """The outcome of all runs.
 
         Raises:
             WorkerLost, OutOfMemory: of a run.
@@ -173,7 +174,7 @@ class _Drive:
         if names:
             now = time.monotonic()
             jobs = self.engine.start([task_of(name, self.runs[name], self.folder) for name in names])
-            self.under_way |= {job: _Handed(name, now) for job, name in zip(jobs, names, strict=True)}
+            self.under_way |= {job: _Submitted(name, now) for job, name in zip(jobs, names, strict=True)}
 
     def _take(self, job: Job) -> None:
         name, since = self.under_way.pop(job)
@@ -207,10 +208,10 @@ class _Drive:
 
 
 def _result(folder: Path) -> RunResult:
-    """Of a run that a worker has ended, as soon as it is seen here."""
+    """The result of a run that a worker has ended, as soon as it is seen here."""
     last = time.monotonic() + SECONDS_TO_APPEAR
-    while (found := RunFolder(folder).finished()) is None:
+    while (result := RunFolder(folder).finished()) is None:
         if time.monotonic() > last:
             raise WorkerDiffers(f"{folder}: its worker says that the run has ended, and its result is not there")
         time.sleep(SECONDS_BETWEEN_LOOKS)
-    return found
+    return result

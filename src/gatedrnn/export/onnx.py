@@ -58,17 +58,17 @@ def export_onnx(model: GatedRNNForCausalLM, folder: Path) -> dict[str, float]:
     names = [input_name(name) for name in state_names(model)]
     begun: dict[str, Any] = {name: state[0].numpy() for name, state in zip(names, beginning(model, 1), strict=True)}
     np.savez(folder / INITIAL_STATE, **begun)
-    found = {}
+    differences = {}
     for name, graph in (("step", step), ("sequence", scanned_over_time(step))):
         path = folder / f"{name}.onnx"
         onnx.checker.check_model(graph)
         onnx.save(graph, path)
-        found[path.name] = difference(model, path)
-        demand_alike(path, found[path.name])
-    return found
+        differences[path.name] = difference(model, path)
+        check_alike(path, differences[path.name])
+    return differences
 
 
-def demand_alike(path: Path, difference: float) -> None:
+def check_alike(path: Path, difference: float) -> None:
     """Remove a graph whose numbers are not the model's.
 
     Raises:
@@ -79,10 +79,12 @@ def demand_alike(path: Path, difference: float) -> None:
         raise ExportWrong(f"{path}: differs from the model by {difference:.1e}, allowed {ALLOWED:.0e}; removed")
 
 
-def largest_difference(found: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> float:
-    """In units of the largest number of each output (1 at least); infinite where shapes differ."""
+def largest_difference(actual: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> float:
+    """The largest difference in units of the largest number of each output (1 at least); infinite where shapes
+    differ.
+    """
     largest = 0.0
-    for got, right in zip(found, expected, strict=True):
+    for got, right in zip(actual, expected, strict=True):
         if got.shape != right.shape:
             return float("inf")
         if right.size:
@@ -91,25 +93,25 @@ def largest_difference(found: Sequence[np.ndarray], expected: Sequence[np.ndarra
 
 
 def state_names(model: GatedRNNPreTrainedModel) -> list[str]:
-    """As `GatedRNNCache.tensors` names them, in the order of the graph's inputs."""
+    """The names of states as `GatedRNNCache.tensors` has them, in the order of the graph's inputs."""
     layers = (module for module in model.modules() if isinstance(module, RecurrentLayer))
-    kinds = [layer.cell.carried for layer in layers for _ in range(layer.num_layers)]
-    return [f"layer {layer} state {kind}" for layer, count in enumerate(kinds) for kind in range(count)]
+    kinds = [len(layer.state_names) for layer in layers for _ in range(layer.num_layers)]
+    return [f"layer {layer} state {number}" for layer, count in enumerate(kinds) for number in range(count)]
 
 
 def input_name(state: str) -> str:
-    """What a state is called among the inputs of a graph."""
+    """The name of a state among the inputs of a graph."""
     return state.replace(" ", "_")
 
 
 def beginning(model: GatedRNNPreTrainedModel, batch: int) -> list[Tensor]:
     """Each state before the first token, in the order of `state_names`."""
-    found: list[Tensor] = []
+    initial: list[Tensor] = []
     for layer in (module for module in model.modules() if isinstance(module, RecurrentLayer)):
         hx = layer.initial_state(batch)
         kinds = hx if isinstance(hx, tuple) else (hx,)
-        found += [kind[i].detach() for i in range(layer.num_layers) for kind in kinds]
-    return found
+        initial += [state[i].detach() for i in range(layer.num_layers) for state in kinds]
+    return initial
 
 
 def _exported(model: GatedRNNForCausalLM) -> onnx.ModelProto:
@@ -143,9 +145,9 @@ def graph_of(
     finally:
         logger.setLevel(level)
     assert program is not None
-    found = program.model_proto
-    onnx.checker.check_model(found)
-    return found
+    graph = program.model_proto
+    onnx.checker.check_model(graph)
+    return graph
 
 
 def scanned_over_time(step: onnx.ModelProto) -> onnx.ModelProto:
@@ -158,9 +160,9 @@ def scanned_over_time(step: onnx.ModelProto) -> onnx.ModelProto:
     body = helper.make_graph(
         inner.graph.node, "step", [*states, tokens], [*after, logits], value_info=inner.graph.value_info
     )
-    given, found = [one.name for one in step.graph.input], [one.name for one in step.graph.output]
+    inputs, outputs = [value.name for value in step.graph.input], [value.name for value in step.graph.output]
     scan = helper.make_node(
-        "Scan", [*given[1:], given[0]], [*found[1:], found[0]], body=body, num_scan_inputs=1, scan_input_axes=[1],
+        "Scan", [*inputs[1:], inputs[0]], [*outputs[1:], outputs[0]], body=body, num_scan_inputs=1, scan_input_axes=[1],
         scan_output_axes=[1],
     )  # fmt: skip
     graph = helper.make_graph(
@@ -172,29 +174,29 @@ def scanned_over_time(step: onnx.ModelProto) -> onnx.ModelProto:
     )
 
 
-def _over_time(one: onnx.ValueInfoProto) -> onnx.ValueInfoProto:
-    """The same with an axis of time after the batch's."""
-    kind = one.type.tensor_type
-    batch, *rest = (size.dim_param or size.dim_value for size in kind.shape.dim)
-    return helper.make_tensor_value_info(one.name, kind.elem_type, [batch, "time", *rest])
+def _over_time(value: onnx.ValueInfoProto) -> onnx.ValueInfoProto:
+    """The shape of an output with an axis of time after the batch's."""
+    tensor_type = value.type.tensor_type
+    batch, *rest = (size.dim_param or size.dim_value for size in tensor_type.shape.dim)
+    return helper.make_tensor_value_info(value.name, tensor_type.elem_type, [batch, "time", *rest])
 
 
 def difference(model: GatedRNNForCausalLM, path: Path) -> float:
     """The largest difference between onnxruntime and the model over two calls that carry the state on."""
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-    names = [one.name for one in session.get_inputs()]
+    names = [tensor.name for tensor in session.get_inputs()]
     generator, largest, cache = torch.Generator().manual_seed(0), 0.0, None
     vocabulary = model.lm_head.out_features
     carried: list[Any] = [state.numpy() for state in beginning(model, BATCH)]
     for _ in range(2):
         by_step = len(session.get_inputs()[0].shape) == 1
         tokens = torch.randint(vocabulary, (BATCH, 1 if by_step else STEPS), generator=generator)
-        given = tokens[:, 0] if by_step else tokens
-        logits, *carried = session.run(None, dict(zip(names, [given.numpy(), *carried], strict=True)))
+        read = tokens[:, 0] if by_step else tokens
+        logits, *carried = session.run(None, dict(zip(names, [read.numpy(), *carried], strict=True)))
         with torch.no_grad():
             output = model(tokens, past_key_values=cache, use_cache=True)
         cache = output.past_key_values
         expected = [output.logits[:, 0] if by_step else output.logits]
         expected += [cache.tensors()[name] for name in state_names(model)]
-        largest = max(largest, largest_difference([logits, *carried], [one.numpy() for one in expected]))
+        largest = max(largest, largest_difference([logits, *carried], [tensor.numpy() for tensor in expected]))
     return largest

@@ -9,7 +9,7 @@ import onnxruntime
 import torch
 from torch import Tensor, nn
 
-from gatedrnn.export.onnx import demand_alike, graph_of, input_name, largest_difference, state_names
+from gatedrnn.export.onnx import check_alike, graph_of, input_name, largest_difference, state_names
 from gatedrnn.models import GatedRNNCache, GatedRNNForForecasting
 from gatedrnn.models.forecast_units import Scale
 from gatedrnn.models.forecasting import ForecastState, stream_of
@@ -25,8 +25,8 @@ class Window(nn.Module):
         super().__init__()
         self.model = model
 
-    def forward(self, *given: Tensor) -> tuple[Tensor, ...]:
-        named: dict[str, Any] = dict(zip(_given(self.model, ahead=True), given, strict=True))
+    def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:
+        named: dict[str, Any] = dict(zip(_input_names(self.model, ahead=True), inputs, strict=True))
         ahead = named.pop("known_ahead", None)
         state = self.model.start(named.pop("past_values"), **named)
         return self.model.forecast(state, ahead), *_carried(self.model, state)
@@ -39,10 +39,10 @@ class NextValue(nn.Module):
         super().__init__()
         self.model = model
 
-    def forward(self, *given: Tensor) -> tuple[Tensor, ...]:
-        model, names = self.model, _given(self.model, ahead=True)
-        named = dict(zip(names, given, strict=False))
-        stream = dict(zip(_stream(model), given[len(names) :], strict=True))
+    def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:
+        model, names = self.model, _input_names(self.model, ahead=True)
+        named = dict(zip(names, inputs, strict=False))
+        stream = dict(zip(_stream(model), inputs[len(names) :], strict=True))
         cache = GatedRNNCache.of_tensors(
             model.config, {name: stream.pop(input_name(name)) for name in state_names(model)}
         )
@@ -70,27 +70,27 @@ def export_forecast(model: GatedRNNForForecasting, folder: Path) -> dict[str, fl
     folder.mkdir(parents=True, exist_ok=True)
     stream = _stream(model)
     outputs, batch = ["quantiles", *(f"{name}_after" for name in stream)], torch.export.Dim("batch", min=1)
-    example, names = _example(model, 2, config.context), _given(model, ahead=True)
+    example, names = _example(model, 2, config.context), _input_names(model, ahead=True)
 
     def all_batches(count: int) -> dict[str, object]:
-        return {"given": tuple({0: batch} for _ in range(count))}
+        return {"inputs": tuple({0: batch} for _ in range(count))}
 
     window = graph_of(Window(model), tuple(example.values()), names, outputs, all_batches(len(names)))
     with torch.no_grad():
         after = Window(model)(*example.values())[1:]
-    one = _example(model, 2, 1)
-    given = [name.replace("past_values", "new_value") for name in names] + stream
-    step = graph_of(NextValue(model), (*one.values(), *after), given, outputs, all_batches(len(given)))
-    found, carried = {}, list[Any]()
+    single = _example(model, 2, 1)
+    inputs = [name.replace("past_values", "new_value") for name in names] + stream
+    step = graph_of(NextValue(model), (*single.values(), *after), inputs, outputs, all_batches(len(inputs)))
+    differences, carried = {}, list[Any]()
     for name, graph, module, steps in (
         ("window", window, Window(model), config.context), ("step", step, NextValue(model), 1),
     ):  # fmt: skip
         path = folder / f"{name}.onnx"
         onnx.save(graph, path)
         new = list(_example(model, BATCH, steps).values())
-        found[path.name], carried = _beside(path, module, [*new, *carried])
-        demand_alike(path, found[path.name])
-    return found
+        differences[path.name], carried = _beside(path, module, [*new, *carried])
+        check_alike(path, differences[path.name])
+    return differences
 
 
 def export_classifier(model: GatedRNNPreTrainedModel, folder: Path) -> dict[str, float]:
@@ -104,18 +104,18 @@ def export_classifier(model: GatedRNNPreTrainedModel, folder: Path) -> dict[str,
     model, size = model.eval().float(), model.config.input_size or 0
     folder.mkdir(parents=True, exist_ok=True)
     batch, time = torch.export.Dim("batch", min=1), torch.export.Dim("time", min=2)
-    kind = torch.float32 if model.config.channel_means is None else torch.float64
+    dtype = torch.float32 if model.config.channel_means is None else torch.float64
     module, names = _Logits(model), ["input_values"] + (["gaps"] if model.config.gap_unit is not None else [])
 
     def example(rows: int, steps: int) -> list[Tensor]:
-        return [torch.randn(rows, steps, size, dtype=kind), torch.rand(rows, steps)][: len(names)]
+        return [torch.randn(rows, steps, size, dtype=dtype), torch.rand(rows, steps)][: len(names)]
 
     free: dict[str, object] = {name: {0: batch, 1: time} for name in names}
     graph = graph_of(module, tuple(example(4, 7)), names, ["logits"], free)
     path = folder / "window.onnx"
     onnx.save(graph, path)
     difference, _ = _beside(path, module, example(BATCH, STEPS))
-    demand_alike(path, difference)
+    check_alike(path, difference)
     return {path.name: difference}
 
 
@@ -125,22 +125,24 @@ class _Logits(nn.Module):
         self.model = model
 
     def forward(self, input_values: Tensor, gaps: Tensor | None = None) -> Tensor:
-        found: Tensor = self.model(input_values=input_values, gaps=gaps).logits
-        return found
+        logits: Tensor = self.model(input_values=input_values, gaps=gaps).logits
+        return logits
 
 
-def _beside(path: Path, module: nn.Module, given: list[Tensor]) -> tuple[float, list[Tensor]]:
+def _beside(path: Path, module: nn.Module, inputs: list[Tensor]) -> tuple[float, list[Tensor]]:
     """The difference, and all outputs but the first."""
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-    names = [one.name for one in session.get_inputs()]
-    found = session.run(None, {name: one.numpy() for name, one in zip(names, given, strict=True) if name in names})
+    names = [tensor.name for tensor in session.get_inputs()]
+    outputs = session.run(
+        None, {name: tensor.numpy() for name, tensor in zip(names, inputs, strict=True) if name in names}
+    )
     with torch.no_grad():
-        expected = module(*given)
+        expected = module(*inputs)
     expected = expected if isinstance(expected, tuple) else (expected,)
-    return largest_difference(found, [one.numpy() for one in expected]), list(expected[1:])
+    return largest_difference(outputs, [tensor.numpy() for tensor in expected]), list(expected[1:])
 
 
-def _given(model: GatedRNNForForecasting, *, ahead: bool) -> list[str]:
+def _input_names(model: GatedRNNForForecasting, *, ahead: bool) -> list[str]:
     """Names of what a window, and a new value, come with."""
     config, names = model.config, ["past_values"]
     names += ["known_covariates"] if config.known_size else []
@@ -159,13 +161,13 @@ def _example(model: GatedRNNForForecasting, batch: int, steps: int) -> dict[str,
         "static": lambda: torch.randn(batch, config.static_size, generator=random),
         "known_ahead": lambda: torch.randn(batch, config.horizon, config.known_size, generator=random),
     }
-    return {name: made[name]() for name in _given(model, ahead=True)}
+    return {name: made[name]() for name in _input_names(model, ahead=True)}
 
 
 def _stream(model: GatedRNNForForecasting) -> list[str]:
     """Names of what a stream is between two values."""
-    own = Scale.of(torch.zeros(1, 1)).tensors() | model.nothing_before(torch.zeros(1, 1)).tensors()
-    return [*own, *(input_name(name) for name in state_names(model))]
+    tensors = Scale.of(torch.zeros(1, 1)).tensors() | model.nothing_before(torch.zeros(1, 1)).tensors()
+    return [*tensors, *(input_name(name) for name in state_names(model))]
 
 
 def _carried(model: GatedRNNForForecasting, state: ForecastState) -> tuple[Tensor, ...]:

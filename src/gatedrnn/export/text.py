@@ -7,7 +7,7 @@ import onnxruntime
 import torch
 from torch import Tensor, nn
 
-from gatedrnn.export.onnx import demand_alike, graph_of, largest_difference
+from gatedrnn.export.onnx import check_alike, graph_of, largest_difference
 from gatedrnn.models.modeling import GatedRNNPreTrainedModel
 
 BATCH, STEPS = 3, 11  # of the check; others than the export's example, so that a fixed size shows
@@ -20,8 +20,8 @@ class _Logits(nn.Module):
         self.model = model
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
-        found: Tensor = self.model(input_ids=input_ids, attention_mask=attention_mask).logits
-        return found
+        logits: Tensor = self.model(input_ids=input_ids, attention_mask=attention_mask).logits
+        return logits
 
 
 def export_text_classifier(model: GatedRNNPreTrainedModel, folder: Path) -> dict[str, float]:
@@ -41,12 +41,12 @@ def export_text_classifier(model: GatedRNNPreTrainedModel, folder: Path) -> dict
     free = {0: torch.export.Dim("batch", min=1), 1: torch.export.Dim("time", min=2)}
     graph = graph_of(module, _example(model, 4, 7), NAMES, ["logits"], dict.fromkeys(NAMES, free))
     onnx.save(graph, path)
-    given = _example(model, BATCH, STEPS)
+    inputs = _example(model, BATCH, STEPS)
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-    found = session.run(None, {name: one.numpy() for name, one in zip(NAMES, given, strict=True)})
+    outputs = session.run(None, {name: tensor.numpy() for name, tensor in zip(NAMES, inputs, strict=True)})
     with torch.no_grad():
-        difference = largest_difference(found, [module(*given).numpy()])
-    demand_alike(path, difference)
+        difference = largest_difference(outputs, [module(*inputs).numpy()])
+    check_alike(path, difference)
     return {path.name: difference}
 
 

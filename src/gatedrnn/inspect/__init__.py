@@ -1,1 +1,1 @@
-"""What a layer is, and what the gates of a trained model do on a text or a task."""
+"""Descriptions of layers, and diagnosis of the gates of a trained model on a text or a task."""

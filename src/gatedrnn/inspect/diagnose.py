@@ -1,4 +1,4 @@
-"""Gates, half-lives and gradients of a trained model on given inputs, as a typed record (diagnosis.json)."""
+"""Gates, half-lives and gradients of a trained model on some inputs, as a typed record (diagnosis.json)."""
 
 import math
 from collections.abc import Callable
@@ -14,7 +14,8 @@ from gatedrnn.data.corpus import read_corpus
 from gatedrnn.data.stream import tokenise_with
 from gatedrnn.errors import DataError, reason
 from gatedrnn.inspect.trace import Traced, trace
-from gatedrnn.inspect.tracking import SIGNED, Tracking, tracking
+from gatedrnn.kinds.kind import Tracking
+from gatedrnn.kinds.scan.path import SIGNED
 from gatedrnn.layers import RecurrentLayer
 from gatedrnn.models.modeling import GatedRNNPreTrainedModel
 from gatedrnn.models.opening import open_model
@@ -28,10 +29,10 @@ from gatedrnn.train.sample import load_language_model
 from gatedrnn.train.so_far import data_of
 
 SHUT, OPEN = 0.05, 0.95
-"""A gate below the first counts as shut, above the second as open."""
+"""Bounds of gates: shut below the first, open above the second."""
 BINS = 40
 DEAD = 1e-3
-"""A channel is dead if its output moves less than this share of what its layer's channels do (root mean square)."""
+"""A channel is dead if its output varies less than this share of its layer's channels (root mean square)."""
 LONGEST = 1e6
 """A longer half-life counts as endless: a decay of 1, but for rounding."""
 DRAWS = 8
@@ -42,9 +43,9 @@ class GateValues(Record):
     """The values of a gate over channels and steps."""
 
     lowest: float
-    """Of the range of the histogram: 0, or -1 for a decay with a sign; the highest is 1."""
+    """The lower end of the histogram: 0, or -1 for a decay with a sign; the upper end is 1."""
     share: list[float]
-    """The histogram, in bins of equal width."""
+    """The histogram: shares of values in bins of equal width."""
     shut: float
     """Share of values near 0."""
     open: float
@@ -59,16 +60,16 @@ class LayerDiagnosis(Record):
     cell: str
     channels: int
     dead: int
-    """Channels that hardly move."""
+    """The number of channels that hardly move."""
     gates: dict[str, GateValues]
     half_life: list[float | None] | None
-    """Of each channel in steps, shortest first; None for an endless one, and for a cell without a decay gate."""
+    """The half-life of each channel in steps, shortest first; None if endless, and for a cell without a decay gate."""
     negative: list[float] | None
     """Share of steps with a negative decay, by channel, smallest first; None for a cell whose decay has no sign."""
 
 
 class DiagnosisMeasured(Record):
-    """When and where."""
+    """The command, the date and the machine."""
 
     command: str
     date: str
@@ -76,13 +77,13 @@ class DiagnosisMeasured(Record):
 
 
 class Diagnosis(Record):
-    """diagnosis.json: a model on some inputs."""
+    """The content of diagnosis.json: a model on some inputs."""
 
     cells: list[str]
     classes: dict[str, Tracking]
-    """What each cell can track, by cell."""
+    """The class of each cell by its name."""
     source: str
-    """Of the inputs, without a path."""
+    """The origin of the inputs, without a path."""
     rows: int
     steps: int
     layers: list[LayerDiagnosis]
@@ -99,38 +100,36 @@ class Inspected(NamedTuple):
     inputs: dict[str, Tensor]
     """input_ids (rows, steps), or input_values (rows, steps, features)."""
     source: str
-    """Of the inputs, in words, without a path."""
+    """The origin of the inputs, in words, without a path."""
 
 
 def from_run(path: Path, split: str | None, rows: int, steps: int) -> Inspected:
-    """A finished run's model, on a split of its own data.
+    """Load a finished run's model, and a split of its own data.
 
     Raises:
         DataError: no finished run, no such split, or data that have changed since the run.
     """
-    folder = RunFolder(path)
-    data = data_of(folder)
+    data = data_of(RunFolder(path))
     if split is None:
         split = "validation" if "validation" in data.evaluation else "test"
     if split not in data.evaluation:
         raise DataError(f"{path}: has no split {split!r}; there are {', '.join(data.evaluation)}")
-    found = data.evaluation[split]
-    place = model_place(path)
+    examples, model_folder = data.evaluation[split], model_place(path)
     try:
-        model = open_model(HEADS[data.labelled], place)
+        model = open_model(HEADS[data.labelled], model_folder)
     except Exception as error:  # the library raises many kinds for a torn or foreign folder
-        raise DataError(f"{place}: cannot be loaded: {reason(error)}") from error
-    if isinstance(found, Lanes):
-        inputs = _of_lanes(found, rows, steps)
-    elif isinstance(found, Windows):
-        inputs = _of_windows(model, found, rows, steps)
+        raise DataError(f"{model_folder}: cannot be loaded: {reason(error)}") from error
+    if isinstance(examples, Lanes):
+        inputs = _of_lanes(examples, rows, steps)
+    elif isinstance(examples, Windows):
+        inputs = _of_windows(model, examples, rows, steps)
     else:
-        inputs = _of_examples(found, rows, steps)
+        inputs = _of_examples(examples, rows, steps)
     return Inspected(model, inputs, f"{data.name}, {split} split")
 
 
 def from_text(path: Path, file: Path, text_column: str | None, rows: int, steps: int) -> Inspected:
-    """A language model, from a run or a Hugging Face folder, on a text.
+    """Load a language model from a run or a Hugging Face folder, and a text.
 
     Raises:
         DataError: no language model, or no text.
@@ -141,11 +140,11 @@ def from_text(path: Path, file: Path, text_column: str | None, rows: int, steps:
 
 
 READ = ("input_ids", "input_values", "gaps")
-"""What a model reads of a batch without padding."""
+"""Names of the tensors that a model reads from a batch without padding."""
 
 
 def _of_lanes(text: Lanes, rows: int, steps: int) -> dict[str, Tensor]:
-    """Consecutive chunks of a text, each read from the initial state; shorter where the text is."""
+    """Cut a text into consecutive chunks, each read from the initial state; a short text gives shorter ones."""
     tokens = np.asarray(text.stream.tokens[: rows * steps])
     steps = _enough(min(steps, len(tokens)))
     whole = tokens[: len(tokens) // steps * steps].reshape(-1, steps)
@@ -153,7 +152,7 @@ def _of_lanes(text: Lanes, rows: int, steps: int) -> dict[str, Tensor]:
 
 
 def _of_examples(examples: Examples, rows: int, steps: int) -> dict[str, Tensor]:
-    """The longest examples, cut to their median length; shorter ones are left out, so that there is no padding."""
+    """Choose the longest examples, cut to their median length; shorter ones are left out, to avoid padding."""
     chosen = np.argsort(-examples.lengths, kind="stable")[:rows]
     steps = _enough(min(steps, int(np.median(examples.lengths[chosen]))))
     batch = examples.collate(chosen[examples.lengths[chosen] >= steps])
@@ -161,7 +160,7 @@ def _of_examples(examples: Examples, rows: int, steps: int) -> dict[str, Tensor]
 
 
 def _of_windows(model: Any, windows: Windows, rows: int, steps: int) -> dict[str, Tensor]:
-    """Windows from the first to the last, as a model reads them."""
+    """Choose evenly spaced windows, as a model reads them."""
     chosen = np.unique(np.linspace(0, len(windows) - 1, min(rows, len(windows))).round().astype(int))
     batch = windows.collate(windows.places[chosen])
     del batch["labels"]
@@ -175,7 +174,7 @@ def _enough(steps: int) -> int:
 
 
 def diagnose(inspected: Inspected, command: str = "") -> Diagnosis:
-    """Every layer of a model on its inputs, and how far back its gradient reaches.
+    """Diagnose every layer of a model on its inputs, and how far back its gradient reaches.
 
     Raises:
         DataError: the model has no recurrent layers, or an output of it, or its gradient, is not finite.
@@ -193,7 +192,7 @@ def diagnose(inspected: Inspected, command: str = "") -> Diagnosis:
                 raise DataError(f"{title}: its output is not finite, so there is nothing to diagnose")
             layers.append(_layer(title, module, traced))
         depth += module.num_layers
-    classes = {module.cell.name: tracking(module.cell) for module in modules.values()}
+    classes = {module.cell.name: module._kind.tracking(module.cell) for module in modules.values()}
     rows, steps = next(iter(inspected.inputs.values())).shape[:2]
     return Diagnosis(
         cells=list(classes), classes=classes, source=inspected.source, rows=rows, steps=steps, layers=layers,
@@ -203,11 +202,11 @@ def diagnose(inspected: Inspected, command: str = "") -> Diagnosis:
 
 
 def _inputs_of(model: Any, modules: dict[str, RecurrentLayer], inputs: dict[str, Tensor]) -> dict[str, Series]:
-    """The input of each recurrent layer."""
+    """Record the input of each recurrent layer."""
     read: dict[str, Series] = {}
 
     def note(name: str) -> Callable[[nn.Module, tuple[Series, ...]], None]:
-        return lambda module, given: read.__setitem__(name, given[0])
+        return lambda module, arguments: read.__setitem__(name, arguments[0])
 
     handles = [module.register_forward_pre_hook(note(name)) for name, module in modules.items()]
     model.model(**inputs)
@@ -221,11 +220,11 @@ def _layer(title: str, module: RecurrentLayer, traced: Traced) -> LayerDiagnosis
     alive = spread > DEAD * spread.square().mean().sqrt()
     half_life = negative = None
     if traced.decay is not None:
-        # Of a product of decays. A decay of 0 counts as one half: half is gone after such a step in any case.
+        # The rate of a product of decays. A decay of 0 counts as one half: half is gone after such a step in any case.
         rate = traced.decay.abs().double().clamp(0.5, 1).log().mean((0, 1))
         lives = torch.where(rate < math.log(0.5) / LONGEST, math.log(0.5) / rate, torch.inf)
         half_life = [None if life == torch.inf else life for life in lives.sort().values.tolist()]
-        if tracking(module.cell) is SIGNED:
+        if module._kind.tracking(module.cell) is SIGNED:
             negative = (traced.decay < 0).double().mean((0, 1)).sort().values.tolist()
     return LayerDiagnosis(
         name=f"{title}, backwards" if traced.reverse else title,
@@ -252,9 +251,9 @@ def _gate(values: Series) -> GateValues:
 
 
 def _reach(model: Any, inputs: dict[str, Tensor]) -> list[float]:
-    """‖d h_T / d x_t‖ by T - t, the root mean square over rows: h the model's last states, x the embeddings."""
+    """Compute ‖d h_T / d x_t‖ by T - t, the root mean square over rows: h the model's last states, x the embeddings."""
     embedded: list[Tensor] = []
-    handle = model.model.embeddings.register_forward_hook(lambda module, given, out: embedded.append(out))
+    handle = model.model.embeddings.register_forward_hook(lambda module, arguments, out: embedded.append(out))
     h = model.model(**inputs).last_hidden_state
     handle.remove()
     random, total = torch.Generator().manual_seed(0), torch.zeros(h.shape[1], dtype=torch.float64)

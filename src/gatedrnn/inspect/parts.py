@@ -1,4 +1,4 @@
-"""A trained model's parts, each with its parameters, and how they answer together."""
+"""A trained model's parts, each with its parameters, and how their answers are combined."""
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
@@ -38,19 +38,19 @@ class _Named(NamedTuple):
 
 
 def parts_of(model: GatedRNNPreTrainedModel) -> list[Part]:
-    """The parts in the order in which they read; a parameter belongs to the first that has it, so that a tied head has
-    none of its own."""
-    counted, frozen, found = set[int](), _frozen(model), list[Part]()
+    """Return the parts in the order of execution; a parameter belongs to the first that has it, so a tied head has
+    none."""
+    counted, frozen, parts = set[int](), _frozen(model), list[Part]()
     for name, what, modules in _named(model):
-        own = {id(p): p for module in modules for p in module.parameters() if id(p) not in counted}
-        counted |= own.keys()
-        fitted = sum(p.numel() for p in own.values() if id(p) in frozen)
-        found.append(Part(name, what, sum(p.numel() for p in own.values()) - fitted, fitted))
-    return found
+        new = {id(p): p for module in modules for p in module.parameters() if id(p) not in counted}
+        counted |= new.keys()
+        fitted = sum(p.numel() for p in new.values() if id(p) in frozen)
+        parts.append(Part(name, what, sum(p.numel() for p in new.values()) - fitted, fitted))
+    return parts
 
 
 def _frozen(model: GatedRNNPreTrainedModel) -> set[int]:
-    """Parameters that a new model of this configuration does not train; transformers forgets it as it loads."""
+    """Return the parameters that a new model of this configuration does not train; transformers loads them unfrozen."""
     with torch.device("meta"):
         new = dict(type(model)(model.config).named_parameters())
     return {id(p) for name, p in model.named_parameters() if not new[name].requires_grad}
@@ -61,8 +61,8 @@ def _named(model: GatedRNNPreTrainedModel) -> Iterator[_Named]:
     maps = [core.embeddings.map for core in cores]
     if isinstance(model, GatedRNNForForecasting):
         seasons = [str(season) for season in model.config.periods if season > 1]
-        of = f", seasons of {' and '.join(seasons)} steps" if seasons else ""
-        yield _Named("smoothers", f"{SMOOTHERS} of fixed weights{of}", [])
+        of_seasons = f", seasons of {' and '.join(seasons)} steps" if seasons else ""
+        yield _Named("smoothers", f"{SMOOTHERS} of fixed weights{of_seasons}", [])
     grams = [embedding.parts for embedding in maps if isinstance(embedding, CharacterEmbedding)]
     if grams:
         yield _Named("character n-grams", f"{config.character_grams:,} with {config.embedding_size} features", grams)
@@ -122,7 +122,7 @@ def _heads(model: GatedRNNPreTrainedModel) -> list[nn.Module]:
 
 
 def answers_of(model: GatedRNNPreTrainedModel) -> list[str]:
-    """How a model's parts answer together, and what was decided of it after training; a sentence each."""
+    """Say how the answers of a model's parts are combined, and what was set after training; a sentence each."""
     config, said, path = model.config, list[str](), getattr(model, "linear_path", None)
     if config.members > 1:
         of_labels = "numbers" if config.problem_type == "regression" else "log-probabilities"

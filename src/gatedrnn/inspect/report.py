@@ -12,40 +12,40 @@ from gatedrnn.terminal import Console
 ENDLESS = "endless"
 
 
-def write_report(found: Diagnosis, path: Path) -> Path:
-    """Write one page (one file, no network); its path."""
-    drawn = {f"{layer.name}: gates": _gates(layer) for layer in found.layers}
-    if any(layer.half_life is not None for layer in found.layers):
-        drawn["Memory"] = _memory(found)
-    if any(layer.negative is not None for layer in found.layers):
-        drawn["Signs of the decays"] = _signs(found)
-    drawn["Reach of the gradient"] = _reach(found)
+def write_report(diagnosis: Diagnosis, path: Path) -> Path:
+    """Write one page (one file, no network), and return its path."""
+    drawn = {f"{layer.name}: gates": _gates(layer) for layer in diagnosis.layers}
+    if any(layer.half_life is not None for layer in diagnosis.layers):
+        drawn["Memory"] = _memory(diagnosis)
+    if any(layer.negative is not None for layer in diagnosis.layers):
+        drawn["Signs of the decays"] = _signs(diagnosis)
+    drawn["Reach of the gradient"] = _reach(diagnosis)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_page(
-        "gatedrnn.inspect", "report.html", path, drawn, found=found, rows=layer_rows(found),
-        sentences=sentences(found), shut=SHUT, open=OPEN, dead=DEAD,
-        environment=environment_rows(found.measured.date, found.measured.environment),
+        "gatedrnn.inspect", "report.html", path, drawn, diagnosis=diagnosis, rows=layer_rows(diagnosis),
+        sentences=sentences(diagnosis), shut=SHUT, open=OPEN, dead=DEAD,
+        environment=environment_rows(diagnosis.measured.date, diagnosis.measured.environment),
     )  # fmt: skip
     return path
 
 
-def print_summary(found: Diagnosis, console: Console) -> None:
-    """The table and the sentences in the terminal."""
-    rows = layer_rows(found)
-    table = Table(title=f"{found.source}, {found.rows} x {found.steps} steps", title_justify="left")
+def print_summary(diagnosis: Diagnosis, console: Console) -> None:
+    """Print the table and the sentences in the terminal."""
+    rows = layer_rows(diagnosis)
+    table = Table(title=f"{diagnosis.source}, {diagnosis.rows} x {diagnosis.steps} steps", title_justify="left")
     for column in rows[0]:
         table.add_column(column, justify="left" if column == "layer" else "right")
     for row in rows:
         table.add_row(*row.values())
     console.print(table)
-    for sentence in sentences(found):
+    for sentence in sentences(diagnosis):
         console.print(f"• {sentence}", highlight=False)
 
 
-def layer_rows(found: Diagnosis) -> list[dict[str, str]]:
-    """One row of text a layer, by column."""
+def layer_rows(diagnosis: Diagnosis) -> list[dict[str, str]]:
+    """Return a row of text for each layer, by column."""
     rows = []
-    for layer in found.layers:
+    for layer in diagnosis.layers:
         row = {"layer": layer.name, "cell": layer.cell, "channels": f"{layer.channels:,}"}
         gates = (
             f"{name} {gate.shut:.0%} shut, {gate.open:.0%} {'open' if gate.lowest == 0 else 'kept'}"
@@ -62,22 +62,22 @@ def layer_rows(found: Diagnosis) -> list[dict[str, str]]:
     return rows
 
 
-def sentences(found: Diagnosis) -> list[str]:
-    """What the model's cells can track and what they cannot, and how far back its gradient reaches."""
+def sentences(diagnosis: Diagnosis) -> list[str]:
+    """Sentences on the abilities of the model's cells, the reach of its gradient, and dead channels."""
     said = [
-        f"{cell} is {kind.name}: {kind.transition}. One layer can track {kind.follows}; it cannot track, at every "
-        f"length, {kind.fails} ({kind.source})."
-        for cell, kind in found.classes.items()
+        f"{cell} is {tracking.name}: {tracking.transition}. One layer can track {tracking.follows}; it cannot track, "
+        f"at every length, {tracking.fails} ({tracking.source})."
+        for cell, tracking in diagnosis.classes.items()
     ]
-    far = max((lag for lag, norm in enumerate(found.reach) if norm > 0.01 * max(found.reach)), default=None)
+    far = max((lag for lag, norm in enumerate(diagnosis.reach) if norm > 0.01 * max(diagnosis.reach)), default=None)
     if far is None:
         said.append("The gradient of the last step is zero at every step.")
     else:
         said.append(
             f"The gradient of the last step stays above a hundredth of its greatest norm for {far:,} of the "
-            f"{len(found.reach) - 1:,} steps before it."
+            f"{len(diagnosis.reach) - 1:,} steps before it."
         )
-    dead = sum(layer.dead for layer in found.layers)
+    dead = sum(layer.dead for layer in diagnosis.layers)
     if dead:
         said.append(f"{plural(dead, 'channel')} hardly {'moves' if dead == 1 else 'move'} on these inputs.")
     return said
@@ -109,12 +109,12 @@ def _gates(layer: LayerDiagnosis) -> go.Figure:
     return figure
 
 
-def _memory(found: Diagnosis) -> go.Figure:
-    """Half-lives, shortest first; endless ones on a line above all others."""
+def _memory(diagnosis: Diagnosis) -> go.Figure:
+    """Draw half-lives, shortest first; endless ones on a line above all others."""
     figure = go.Figure()
-    decaying = [(layer, lives) for layer in found.layers if (lives := layer.half_life) is not None]
-    known = [life for _, lives in decaying for life in lives if life is not None]
-    top = 10 * max([*known, found.steps])
+    decaying = [(layer, lives) for layer in diagnosis.layers if (lives := layer.half_life) is not None]
+    finite = [life for _, lives in decaying for life in lives if life is not None]
+    top = 10 * max([*finite, diagnosis.steps])
     for number, (layer, lives) in enumerate(decaying):
         figure.add_scatter(
             x=[(i + 1) / len(lives) for i in range(len(lives))], y=[top if life is None else life for life in lives],
@@ -129,9 +129,9 @@ def _memory(found: Diagnosis) -> go.Figure:
     return figure
 
 
-def _signs(found: Diagnosis) -> go.Figure:
+def _signs(diagnosis: Diagnosis) -> go.Figure:
     figure = go.Figure()
-    signed = [(layer, shares) for layer in found.layers if (shares := layer.negative) is not None]
+    signed = [(layer, shares) for layer in diagnosis.layers if (shares := layer.negative) is not None]
     for number, (layer, shares) in enumerate(signed):
         figure.add_scatter(
             x=[(i + 1) / len(shares) for i in range(len(shares))], y=shares, mode="lines", name=layer.name,
@@ -143,10 +143,10 @@ def _signs(found: Diagnosis) -> go.Figure:
     return figure
 
 
-def _reach(found: Diagnosis) -> go.Figure:
+def _reach(diagnosis: Diagnosis) -> go.Figure:
     figure = go.Figure()
     figure.add_scatter(
-        x=list(range(len(found.reach))), y=found.reach, mode="lines", line={"color": COLOURS[0], "width": 2},
+        x=list(range(len(diagnosis.reach))), y=diagnosis.reach, mode="lines", line={"color": COLOURS[0], "width": 2},
         name="norm", hovertemplate="%{x} steps back: %{y:.3g}",
     )  # fmt: skip
     figure.update_xaxes(title="T - t, steps back")

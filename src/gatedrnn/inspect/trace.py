@@ -1,25 +1,15 @@
-"""A layer's insides on given inputs: gates, decays and states at every step, by the equations themselves."""
+"""The gates, decays and states of a layer at every step, by the equations themselves."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
 
-from gatedrnn.equations import (
-    BlockScanEquations,
-    Equations,
-    Recurrent,
-    ScanEquations,
-    output_of,
-    split_gates,
-)
+from gatedrnn.equations import Equations, Recurrent, output_of, split_gates
+from gatedrnn.kinds.definition import one_step, over_time
 from gatedrnn.layers import RecurrentLayer
 from gatedrnn.layers.dropout import NO_MASKS
-from gatedrnn.layers.window import with_last_input
-from gatedrnn.ops.step import one_step
 from gatedrnn.shapes import Series, StateTuple, Step
-
-CANDIDATE = "candidate"
 
 
 class Traced(NamedTuple):
@@ -28,14 +18,14 @@ class Traced(NamedTuple):
     layer: int
     reverse: bool
     gates: dict[str, Series]
-    """By name: between 0 and 1, or -1 and 1 where a decay has a sign; without those that act by their exponential."""
+    """Gates by name: between 0 and 1, or -1 and 1 for a decay with a sign; without those that act by an exponential."""
     decay: Series | None
     """The factor of a channel's state, without recurrent weights and without the rotation of blocks. None for a cell
     that declares no decay gate."""
     memory: Series
-    """The state that keeps what was read: c of an LSTM."""
+    """The state that remembers the input: c of an LSTM."""
     written: Series | None
-    """What each step added to the memory beside the decayed one; None without a decay, and of rotating blocks."""
+    """The values that each step added to the decayed memory; None without a decay, and for rotating blocks."""
     output: Series
 
 
@@ -46,41 +36,48 @@ def trace(layer: RecurrentLayer, x: Series, hx: StateTuple | None = None) -> Ite
     Args:
         layer: in any mode; no dropout is applied.
         x: (batch, time, input_size).
-        hx: the state to begin with, each tensor (layers · directions, batch, size); the initial state if None.
+        hx: the state before the first step, each tensor (layers · directions, batch, size); the initial one if None.
     """
-    cell = layer.cell
     start = layer._initial_state(x) if hx is None else hx
     for number in range(layer.num_layers):
         outputs = []
         for direction, suffix in enumerate(layer._directions):
-            weights = layer._weights(number, suffix)
-            state: StateTuple = tuple(s[number * len(layer._directions) + direction] for s in start)
-            read, state, _ = with_last_input(cell, x.flip(1) if direction else x, state)
-            projected = layer._project(read, weights).to(start[0].dtype)
-            steps, found, memories = [], [], [state[cell.memory]]
-            for t in range(x.shape[1]):
-                recurrent = Recurrent(cell.projections, weights, products={})
-                before, state = state, one_step(cell, projected[:, t], state, recurrent, layer._zoneout(NO_MASKS))
-                output = output_of(cell, state, split_gates(len(cell.projections), projected[:, t]))
-                steps.append(layer._project_output(output, weights))
-                found.append(_sums(cell, recurrent, projected[:, t], before, state))
-                memories.append(state[cell.memory])
-            sums = {name: torch.stack([step[name] for step in found], dim=1) for name in cell.projections}
-            output, decay = torch.stack(steps, dim=1), _decay(cell, sums, recurrent)
-            gates, kept = _gates(cell, sums, decay), layer.zoneout  # its expectation, as in evaluation
-            whole = None if decay is None else kept + (1 - kept) * decay
-            memory, earlier = torch.stack(memories[1:], dim=1), torch.stack(memories[:-1], dim=1)
-            mixes = isinstance(cell, BlockScanEquations)
-            written = None if whole is None or mixes else memory - whole * earlier
-            yield Traced(number, direction == 1, gates, whole, memory, written, output)
-            outputs.append(output.flip(1) if direction else output)
+            state = tuple(s[number * len(layer._directions) + direction] for s in start)
+            traced = _direction(layer, x.flip(1) if direction else x, state, number, suffix)
+            yield traced
+            outputs.append(traced.output.flip(1) if direction else traced.output)
         x = torch.cat(outputs, dim=2).to(x.dtype)
+
+
+def _direction(layer: RecurrentLayer, x: Series, state: StateTuple, number: int, suffix: str) -> Traced:
+    cell, weights = layer.cell, layer._weights(number, suffix)
+    read, before, _ = layer._wrapper.beside_the_last(x, state)
+    sums: list[dict[str, Step]] = []
+    memories = [before[cell.memory]]
+
+    def step(state: StateTuple, projected: Step) -> tuple[Step, StateTuple]:
+        recurrent = Recurrent(cell.projections, weights, products={})
+        after = one_step(cell, projected, state, recurrent, layer._zoneout(NO_MASKS))
+        sums.append(_sums(cell, recurrent, projected, state, after))
+        memories.append(after[cell.memory])
+        return output_of(cell, after, split_gates(len(cell.projections), projected)), after
+
+    output, _ = over_time(step, before, (layer._project(read, weights).to(state[0].dtype),))
+    by_gate = {name: torch.stack([step[name] for step in sums], dim=1) for name in cell.projections}
+    inside = layer._kind.insides(cell, by_gate, [weights[f"weight_{name}"] for name in cell.diagonals])
+    # Zoneout acts by its expectation, as in evaluation.
+    decay = None if inside.decay is None else layer.zoneout + (1 - layer.zoneout) * inside.decay
+    memory, earlier = torch.stack(memories[1:], dim=1), torch.stack(memories[:-1], dim=1)
+    written = memory - decay * earlier if decay is not None and inside.adds else None
+    return Traced(
+        number, suffix != "", inside.gates, decay, memory, written, layer._project_output(output, weights)
+    )  # fmt: skip
 
 
 def _sums(
     cell: Equations, recurrent: Recurrent, projected: Step, before: StateTuple, after: StateTuple
 ) -> dict[str, Step]:  # fmt: skip
-    """Each gate's pre-activation: the sum of the input's part, the state's, and what diagonal weights read."""
+    """Sum each gate's pre-activation: products with the input and the state, and diagonal weights times states."""
     sums = dict(zip(cell.projections, projected.chunk(len(cell.projections), dim=-1), strict=True))
     for name, product in (recurrent.products or {}).items():
         sums[name] = sums[name] + product
@@ -90,21 +87,3 @@ def _sums(
                 sums[read.gate] + recurrent.diagonal(weight) * (after if read.after else before)[read.state]
             )
     return sums
-
-
-def _decay(cell: Equations, sums: dict[str, Series], recurrent: Recurrent) -> Series | None:
-    projected, own = tuple(sums.values()), [recurrent.diagonal(name) for name in cell.diagonals]
-    if isinstance(cell, ScanEquations):
-        return cell.coefficients(*projected, *own)[0]
-    if isinstance(cell, BlockScanEquations):
-        # Row i of a block is the i-th channel's decay times a row of length 1.
-        return cell.coefficients(*projected, *own)[0].norm(dim=-2).flatten(-2)
-    signed = [torch.sigmoid(sign * sums[name]) for name, sign in cell.decay_gates.items()]
-    return signed[0] if signed else None
-
-
-def _gates(cell: Equations, sums: dict[str, Series], decay: Series | None) -> dict[str, Series]:
-    if decay is not None and (cell.clamped_decay or (isinstance(cell, ScanEquations) and len(cell.decay_gates) == 2)):
-        # As they act: within bounds, or as shares of one whole.
-        return {name: decay if sign > 0 else 1 - decay for name, sign in cell.decay_gates.items()}
-    return {name: torch.sigmoid(total) for name, total in sums.items() if name not in (CANDIDATE, *cell.exponential)}

@@ -1,31 +1,24 @@
-"""Mistakes in the equations of a cell of one's own, each told by a sentence with the cell, the method and the shapes.
+"""Checks of a user's own cell: each error names the cell, the method and the shapes.
 
-What a cell says of itself and what its methods return is tried once a class, on zeros, when its first layer is made.
+A class is checked once, on zeros, when its first layer is made: its declarations, and the results of its methods.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor, nn
 
-from gatedrnn.equations import (
-    BlockScanEquations,
-    Equations,
-    GappedEquations,
-    GappedScanEquations,
-    Recurrent,
-    ScanEquations,
-    output_of,
-)
-from gatedrnn.layers.parameters import diagonal_size, shapes
+from gatedrnn.equations import Equations
+from gatedrnn.kinds import kind_of
+from gatedrnn.kinds.kind import MethodCall, SampleInputs, check_initial_state
+from gatedrnn.layers.parameters import shapes
 
 BATCH, STEPS, BLOCKS = 2, 3, 5
 _TRIED: set[type[Equations]] = set()
 
 
 def check_cell(cell: Equations) -> None:
-    """Raise what is wrong with a cell's declarations or with what its methods return.
+    """Check a cell's declarations and the results of its methods.
 
     Raises:
         TypeError: a declaration is missing or of another type; a method does not take the projections, or returns
@@ -61,10 +54,6 @@ def _check_declarations(cell: Equations) -> None:
         raise TypeError(
             f"{title}.states must be a tuple of names that begins with 'h', such as ('h', 'c'), got {states!r}"
         )
-    if cell.block_size % cell.heads:
-        raise ValueError(f"{title}: block_size {cell.block_size} must be a multiple of heads {cell.heads}")
-    if cell.learns_initial_state and (cell.reads_state or len(cell.states) > 1):
-        raise ValueError(f"{title}: only a scan cell can learn its initial state")
     if not isinstance(cell.diagonals, Mapping):
         raise TypeError(
             f"{title}.diagonals must be a dictionary from names to what they read, such as "
@@ -78,6 +67,7 @@ def _check_declarations(cell: Equations) -> None:
         raise ValueError(
             f"{title}: {wrong_read} names a gate that is none of its projections, or a state that is not there"
         )
+    check_initial_state(cell)
     unknown = sorted(set(cell.decay_gates) - set(cell.projections))
     if unknown:
         raise ValueError(f"{title}: decay_gates names {unknown[0]!r}, which is none of its projections")
@@ -87,59 +77,34 @@ def _check_declarations(cell: Equations) -> None:
 
 
 def _check_methods(cell: Equations) -> None:
-    """The methods on zeros: what they return has the right number of tensors and the right shapes."""
+    """Call the methods on zeros, and check the number and the shapes of the tensors that they return."""
     size = BLOCKS * cell.block_size
-    projected = tuple(torch.zeros(BATCH, STEPS, size) for _ in cell.projections)
-    state = tuple(torch.zeros(BATCH, STEPS, size) for _ in cell.states)
-    if isinstance(cell, (ScanEquations, BlockScanEquations)):
-        given = (*projected, *(torch.zeros(diagonal_size(cell, size)) for _ in cell.diagonals))
-        found = _call(cell, "coefficients", *given)
-        k = cell.block_size
-        blocks = isinstance(cell, BlockScanEquations)
-        first = (BATCH, STEPS, k, k, BLOCKS) if blocks else (BATCH, STEPS, size)
-        names = "(transition, drive)" if blocks else "(decay, drive)"
-        _check(cell, "coefficients", found, names, [first, (BATCH, STEPS, size)])
-        if isinstance(cell, GappedScanEquations):
-            found = _call(cell, "coefficients_over", torch.ones(BATCH, STEPS, 1), *given)
-            _check(cell, "coefficients_over", found, names, [first, (BATCH, STEPS, size)])
-    else:
-        weights = {name: torch.zeros(shape) for name, shape in shapes(cell, size, size, bias=True).items()}
-        now, before = tuple(x[:, 0] for x in projected), tuple(s[:, 0] for s in state)
-        step: tuple[Any, ...] = (now, before, Recurrent(cell.projections, weights))
-        method = "step"
-        if isinstance(cell, GappedEquations):
-            method, step = "step_over", (torch.ones(BATCH, cell.gap_features), *step)
-        _check(cell, method, _call(cell, method, *step), "a tuple of the states", [(BATCH, size)] * len(cell.states))
-    if hasattr(cell, "output"):
-        try:
-            output = output_of(cell, state, projected)
-        except Exception as error:
-            raise TypeError(_failed(cell, "output", error)) from error
-        _check(cell, "output", (output,), "one tensor", [(BATCH, STEPS, size)])
-
-
-def _call(cell: Equations, method: str, *arguments: Any) -> Any:
-    try:
-        return getattr(cell, method)(*arguments)
-    except Exception as error:
-        raise TypeError(_failed(cell, method, error)) from error
-
-
-def _failed(cell: Equations, method: str, error: Exception) -> str:
-    count, names = len(cell.projections), ", ".join(cell.projections)
-    size = BLOCKS * cell.block_size
-    return (
-        f"{type(cell).__name__}.{method} cannot take its {count} projections ({names}), "
-        f"each of shape {(BATCH, STEPS, size) if method != 'step' else (BATCH, size)}: {error}"
+    inputs = SampleInputs(
+        tuple(torch.zeros(BATCH, STEPS, size) for _ in cell.projections),
+        tuple(torch.zeros(BATCH, STEPS, size) for _ in cell.states),
+        {name: torch.zeros(shape) for name, shape in shapes(cell, size, size, bias=True).items()},
     )
+    for call in kind_of(cell).calls(cell, inputs):
+        _check_call(cell, call, (BATCH, size) if call.method == "step" else (BATCH, STEPS, size))
+    if cell.output is not None:
+        arguments = inputs.state, inputs.projected
+        _check_call(cell, MethodCall("output", arguments, "one tensor", [(BATCH, STEPS, size)]), (BATCH, STEPS, size))
 
 
-def _check(cell: Equations, method: str, found: Any, returns: str, expected: Sequence[tuple[int, ...]]) -> None:
-    shapes_found = [tuple(x.shape) if isinstance(x, Tensor) else type(x).__name__ for x in found] \
-        if isinstance(found, (tuple, list)) else [type(found).__name__]  # fmt: skip
-    if not isinstance(found, (tuple, list)) or shapes_found != list(expected):
+def _check_call(cell: Equations, call: MethodCall, read: tuple[int, ...]) -> None:
+    name = f"{type(cell).__name__}.{call.method}"
+    try:
+        results = getattr(cell, call.method)(*call.arguments)
+    except Exception as error:
         raise TypeError(
-            f"{type(cell).__name__}.{method} must return {returns} of shapes {list(expected)} for projections of "
-            f"{(BATCH, STEPS, BLOCKS * cell.block_size) if method != 'step' else (BATCH, BLOCKS * cell.block_size)}, "
-            f"got {shapes_found}"
+            f"{name} cannot take its {len(cell.projections)} projections ({', '.join(cell.projections)}), "
+            f"each of shape {read}: {error}"
+        ) from error
+    if call.method == "output":
+        results = (results,)
+    several = isinstance(results, (tuple, list))
+    got = [tuple(x.shape) if isinstance(x, Tensor) else type(x).__name__ for x in (results if several else (results,))]
+    if not several or got != list(call.shapes):
+        raise TypeError(
+            f"{name} must return {call.returns} of shapes {list(call.shapes)} for projections of {read}, got {got}"
         )

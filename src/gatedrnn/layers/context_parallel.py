@@ -1,7 +1,7 @@
 """Layers over sequences that are cut along time over processes: longer than one device holds.
 
-Source of the idea: flash-linear-attention's context parallelism and LASP (Sun et al. 2024, arXiv:2404.02882) send the
-states of linear attention between devices; a scan of channels sends its products of decays beside them.
+flash-linear-attention's context parallelism and LASP (Sun et al. 2024, arXiv:2404.02882) send the states of linear
+attention between devices; a scan of channels sends its products of decays beside them.
 """
 
 from collections.abc import Callable
@@ -13,15 +13,12 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, Replicate, Shard
 from torch.nn.utils.rnn import PackedSequence
 
-from gatedrnn.equations import BlockScanEquations, ScanEquations
+from gatedrnn.kinds.ranks import TimeRanks
 from gatedrnn.layers.layer import RecurrentLayer
-from gatedrnn.layers.runners.block import BLOCK
-from gatedrnn.layers.runners.scan import SCAN
-from gatedrnn.ops.over_ranks import TimeRanks
 
 
 def context_parallel(module: nn.Module, mesh: DeviceMesh) -> nn.Module:
-    """Have every recurrent layer of a module read sequences that are cut along time over a mesh.
+    """Make every recurrent layer of a module read sequences that are cut along time over a mesh.
 
     Each process passes its piece, as a tensor or as a `DTensor` that is sharded on time, and gets the output of its
     piece in the same form. `hx` is the same in every process, and so is `h_n`, the state after the last step of all.
@@ -32,8 +29,8 @@ def context_parallel(module: nn.Module, mesh: DeviceMesh) -> nn.Module:
     so is that of a learned initial state.
 
     Args:
-        module: with layers of scan cells; other modules in it act on each step by itself, or know of the mesh.
-        mesh: of one dimension, in the order of time.
+        module: holds layers of scan cells; its other modules act on single steps, or know the mesh.
+        mesh: has one dimension, in the order of time.
 
     Returns:
         The module.
@@ -54,11 +51,11 @@ def context_parallel(module: nn.Module, mesh: DeviceMesh) -> nn.Module:
     if not layers:
         raise ValueError(f"{type(module).__name__} has no recurrent layer")
     for layer in layers:
-        if layer._runner not in (SCAN, BLOCK):
+        if not layer._kind.cuts_over_ranks:
             raise ValueError(
                 f"{type(layer).__name__} cannot be cut along time: "
-                + ("log_space=True scans over logarithms" if isinstance(layer.cell, ScanEquations | BlockScanEquations)
-                   else "its gates read the state, so that no step can begin before the one before it has ended")
+                + ("its gates read the state, so that no step can begin before the one before it has ended"
+                   if layer._kind.iterates else "log_space=True scans over logarithms")
             )  # fmt: skip
     for layer in layers:
         layer._ranks = TimeRanks(mesh.get_group())
@@ -67,41 +64,41 @@ def context_parallel(module: nn.Module, mesh: DeviceMesh) -> nn.Module:
 
 
 class _OfPieces:
-    """A layer's forward: of pieces, as tensors or as parts of a `DTensor`."""
+    """The forward of a layer over pieces, which are tensors or parts of a `DTensor`."""
 
     def __init__(self, layer: RecurrentLayer, mesh: DeviceMesh) -> None:
         self.whole: Callable[..., Any] = layer.forward
         self.layer, self.mesh = layer, mesh
 
-    def __call__(self, input: Tensor | PackedSequence, hx: Any = None, **given: Any) -> tuple[Tensor, Any]:
+    def __call__(self, input: Tensor | PackedSequence, hx: Any = None, **others: Any) -> tuple[Tensor, Any]:
         layer = self.layer
         if isinstance(input, PackedSequence):
             raise TypeError("a PackedSequence has no axis of time to cut; pass a padded batch and its mask")
-        if given.get("gaps") is not None:
+        if others.get("gaps") is not None:
             raise ValueError("gaps cannot be cut along time: a step's gap may begin in another process's piece")
-        if layer._draws() and given.get("dropout_masks") is None:
+        if layer._draws() and others.get("dropout_masks") is None:
             raise ValueError(
                 "each process would draw other masks for one sequence; pass dropout_masks, the same for all but for "
                 "zoneout's own steps, or call eval() first"
             )
         if not isinstance(input, DTensor):
-            return self.whole(input, hx, **given)
+            return self.whole(input, hx, **others)
         time = input.ndim - 2 if layer.batch_first or input.ndim == 2 else 0
         if input.device_mesh != self.mesh or input.placements != (Shard(time),):
             raise ValueError(
                 f"the input must be sharded on time over the mesh, (Shard({time}),), got {input.placements}"
             )
-        output, state = self.whole(input.to_local(), _local(hx), **{name: _local(x) for name, x in given.items()})
+        output, state = self.whole(input.to_local(), _local(hx), **{name: _local(x) for name, x in others.items()})
         shape = (*input.shape[:-1], output.shape[-1])
         stride = torch.empty(shape, device="meta").stride()
         pieces = DTensor.from_local(output, self.mesh, [Shard(time)], shape=torch.Size(shape), stride=stride)
         states = state if isinstance(state, tuple) else (state,)
-        wholes = tuple(DTensor.from_local(one, self.mesh, [Replicate()], run_check=False) for one in states)
+        wholes = tuple(DTensor.from_local(part, self.mesh, [Replicate()], run_check=False) for part in states)
         return pieces, wholes if isinstance(state, tuple) else wholes[0]
 
 
 def _local(x: Any) -> Any:
-    """This process's part of whatever is a `DTensor`."""
+    """Return this process's part of each `DTensor`."""
     if isinstance(x, tuple):
         return tuple(map(_local, x))
     return x.to_local() if isinstance(x, DTensor) else x

@@ -1,21 +1,16 @@
-"""What torch's older graph makers get for a layer: one node of `torch.fx`, or torch's own module to script."""
+"""A layer in torch's older graphs: one node of `torch.fx`, or torch's own module to script."""
 
 from collections.abc import Mapping
 
-from torch import Tensor, nn
+from torch import nn
 from torch.fx import Proxy, Tracer
 
 
-def is_proxy(x: object) -> bool:
-    """Whether `torch.fx.symbolic_trace` calls; of a tensor, which a stream waits for, one comparison says no."""
-    return type(x) is not Tensor and isinstance(x, Proxy)
-
-
 def whole_as_node(layer: nn.Module, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Proxy:
-    """The call of the layer as one node of the graph, as `torch.fx` keeps `nn.LSTM` whole.
+    """Record the call of the layer as one node of the graph, as `torch.fx` does for `nn.LSTM`.
 
     Raises:
-        TypeError: the layer itself is what is traced.
+        TypeError: the layer itself is traced.
     """
     proxy = args[0]
     assert isinstance(proxy, Proxy)
@@ -30,14 +25,14 @@ def whole_as_node(layer: nn.Module, args: tuple[object, ...], kwargs: Mapping[st
 
 
 def for_script(layer: nn.Module, torchs: nn.Module | None, why: str) -> nn.Module:
-    """What `torch.jit.script` compiles in the layer's place: torch's own module with the layer's very parameters.
+    """Return the module that `torch.jit.script` compiles for a layer: torch's own, which shares the layer's parameters.
 
     Args:
-        torchs: torch's module of the same shapes, on no device; None where it has none that computes the same.
+        torchs: torch's module of the same shapes, on no device; None if none computes the same.
         why: the reason, if it has none.
 
     Raises:
-        RuntimeError: there is none.
+        RuntimeError: torch has no such module.
     """
     name = type(layer).__name__
     if torchs is not None and any(key not in layer._parameters for key, _ in torchs.named_parameters()):

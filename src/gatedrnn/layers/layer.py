@@ -1,6 +1,6 @@
 """A cell over time, whole or by `step`: directions, stacking, masks, resets, packing, streaming.
 
-What differs between kinds of cells is the layer's runner, see `gatedrnn.layers.runners`.
+What differs between kinds of cells is the layer's `Kind`, see `gatedrnn.kinds`.
 """
 
 from itertools import zip_longest
@@ -8,46 +8,38 @@ from typing import TYPE_CHECKING, Any, Generic, overload
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import PackedSequence
+from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
 from typing_extensions import TypeVar  # with a default; torch brings it
 
-from gatedrnn.equations import Equations, Option, Recurrent, output_of, split_gates
 from gatedrnn.errors import BackendUnavailable
+from gatedrnn.kernels.backends import (
+    DTYPES,
+    accumulation_dtype,
+    autocast_dtype,
+    exporting_to_onnx,
+    is_proxy,
+    streams,
+    traced,
+)
+from gatedrnn.kinds.definition import time_after_real_steps, zero_masked_steps
+from gatedrnn.kinds.kind import Direction, Pass, Path
+from gatedrnn.kinds.loop.path import in_torch_steps
+from gatedrnn.kinds.stream import plain_states
 from gatedrnn.layers.arguments import (
     as_states,
-    autocast_dtype,
-    check_blocks,
-    check_dropout,
     check_features,
-    check_flag,
     check_flags,
     check_gaps,
     check_hidden_sizes,
     check_input_axes,
-    check_options,
-    check_projection,
-    check_rate,
-    check_real,
-    check_size,
     check_state_axes,
     check_state_dtypes,
+    takes,
 )
-from gatedrnn.layers.check_cell import check_cell
-from gatedrnn.layers.dropout import NO_MASKS, REGULARISERS, DropoutMasks
-from gatedrnn.layers.graphs import for_script, is_proxy, whole_as_node
-from gatedrnn.layers.module import TORCH_ARGUMENTS, RecurrentModule
-from gatedrnn.layers.packing import repacked, unpacked
-from gatedrnn.layers.parameters import check_initialisation
-from gatedrnn.layers.runners import Direction, Path, runner_of
-from gatedrnn.layers.step_inputs import DTYPES, plain_states, streams
-from gatedrnn.layers.taken import why_refused
-from gatedrnn.layers.window import with_last_input
-from gatedrnn.ops.backends import accumulation_dtype, exporting_to_onnx, traced
-from gatedrnn.ops.cells import known
+from gatedrnn.layers.dropout import NO_MASKS, DropoutMasks
+from gatedrnn.layers.graphs import for_script, whole_as_node
+from gatedrnn.layers.module import RecurrentModule, document
 from gatedrnn.ops.dropout import dropout
-from gatedrnn.ops.flops import register_flop_formulas
-from gatedrnn.ops.masking import time_after_real_steps, zero_masked_steps
-from gatedrnn.ops.step import one_step
 from gatedrnn.shapes import Features, Flags, Gaps, Hidden, InputStep, Series, States, StateTuple, Step, time_first
 
 HiddenT = TypeVar("HiddenT", bound=Hidden, default=Any)
@@ -57,7 +49,7 @@ HiddenT = TypeVar("HiddenT", bound=Hidden, default=Any)
 class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
     """A cell over time, stacked, with the signature of `torch.nn.LSTM`.
 
-    A cell of one's own is a subclass that names its equations:
+    A user's own cell is a subclass that names its equations:
 
         @register
         class LeakyAverage(RecurrentLayer):
@@ -74,7 +66,7 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
         bidirectional: adds a second set of weights that runs from the last step to the first; outputs are concatenated,
             forward first.
         proj_size: if above 0, outputs are projected to this size (`weight_hr_l0`).
-        device, dtype: of the parameters.
+        device, dtype: those of the parameters.
         zoneout: probability with which a step leaves an element of the state as it was, in training; in evaluation the
             expectation. Krueger et al. 2017 (arXiv:1606.01305).
         input_dropout: probability with which a feature of each layer's input is zeroed for a whole sequence. Gal &
@@ -87,8 +79,8 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
             state. After Ba et al. 2016 (arXiv:1607.06450).
         weight_init, bias_init: initialisation by name, see `gatedrnn.layers.parameters.initialise`; the cell's own if
             None.
-        longest_time_scale: of bias_init "time-scales", the default of scan cells: steps, 2 at least; 64 if None. About
-            the length over which something must be kept from the start of training.
+        longest_time_scale: the longest time scale of bias_init "time-scales", the default of scan cells: steps, 2 at
+            least; 64 if None. About the length over which the state must remember at the start of training.
 
     Inputs: input, hx
         input: (time, batch, input_size), or (batch, time, input_size) with `batch_first`, or (time, input_size), or a
@@ -123,61 +115,14 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
         ) -> tuple[PackedSequence, HiddenT]: ...  # fmt: skip
         def __call__(self, *args: object, **kwargs: object) -> object: ...
 
-    def __init__(
-        self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False,
-        dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0,
-        device: torch.device | str | None = None, dtype: torch.dtype | None = None, *,
-        zoneout: float = 0.0, input_dropout: float = 0.0, state_dropout: float = 0.0, weight_dropout: float = 0.0,
-        layer_norm: bool = False, weight_init: str | None = None, bias_init: str | None = None,
-        longest_time_scale: float | None = None, **options: Option,
-    ) -> None:  # fmt: skip
-        nn.Module.__init__(self)
-        register_flop_formulas()
-        check_flag("bias", bias)
-        check_flag("batch_first", batch_first)
-        for name, size in {"input_size": input_size, "hidden_size": hidden_size, "num_layers": num_layers}.items():
-            check_size(name, size)
-        check_dropout(dropout, num_layers)
-        rates = dict(zip(REGULARISERS, (zoneout, input_dropout, state_dropout, weight_dropout), strict=True))
-        for name, rate in rates.items():
-            check_rate(name, rate)
-        check_options(type(self), options, self.cell_class)
-        check_real(type(self).__name__, dtype)
-        self.cell: Equations = self.cell_class(**options)
-        check_cell(self.cell)
-        known(self.cell)
-        check_projection(proj_size, hidden_size, self.cell.torch_kernel)
-        check_blocks(self.cell, hidden_size)
-        refused = why_refused(rates, {self.cell.name: self.cell})
-        if refused is not None:
-            raise ValueError(refused)
-        self.input_size, self.hidden_size, self.num_layers = input_size, hidden_size, num_layers
-        self.bias, self.batch_first, self.dropout = bias, batch_first, float(dropout)
-        self.bidirectional, self.proj_size, self.layer_norm = bidirectional, proj_size, layer_norm
-        self.zoneout, self.input_dropout = float(zoneout), float(input_dropout)
-        self.state_dropout, self.weight_dropout = float(state_dropout), float(weight_dropout)
-        self.weight_init, self.bias_init = weight_init or self.cell.weight_init, bias_init or self.cell.bias_init
-        check_initialisation(self.cell, self.weight_init, self.bias_init, longest_time_scale)
-        self.longest_time_scale = longest_time_scale
-        self._name_weights()
-        for layer in range(num_layers):
-            shapes_of_layer = self._shapes(layer)
-            for suffix in self._directions:
-                for name, shape in shapes_of_layer.items():
-                    weight = nn.Parameter(torch.empty(shape, device=device, dtype=dtype))
-                    self.register_parameter(f"{name}_l{layer}{suffix}", weight)
-        self._runner = runner_of(self.cell)
-        if self._runner.check_layer is not None:
-            self._runner.check_layer(self)
-        self.reset_parameters()
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        self._runner = runner_of(self.cell)
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "cell_class" in vars(cls):
+            document(cls, cls.cell_class, RecurrentLayer)
 
     @property
     def backend(self) -> str:
-        """What runs the layer: "auto", or one of `backends`; may be set. `runs_on` says what "auto" takes, and why.
+        """The backend of the layer, "auto" or one of `backends`; may be set. `runs_on` says what "auto" takes, and why.
 
         Raises:
             BackendUnavailable: on setting a backend that cannot run this layer as it is configured, on its device.
@@ -187,29 +132,29 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
     @backend.setter
     def backend(self, name: str) -> None:
         if name not in ("auto", *self.backends):
-            known = ", ".join(("auto", *self.backends))
-            raise BackendUnavailable(f"backend {name!r} cannot run this {self._title}; choose one of {known}")
+            names = ", ".join(("auto", *self.backends))
+            raise BackendUnavailable(f"backend {name!r} cannot run this {self._title}; choose one of {names}")
         self._backend = name
 
     @property
     def backends(self) -> tuple[str, ...]:
-        """What can run this layer as it is configured, on its device: of "reference", "native" and "torch"."""
-        return self._runner.backends(self)
+        """Backends that can run this layer as configured, on its device, among "reference", "native" and "torch"."""
+        return self._kind.backends(self)
 
     def runs_on(self, training: bool | None = None) -> Path:
-        """What runs this layer as it is configured, on its device, and why.
+        """Return the execution path of this layer as configured, on its device, and the reason.
 
         Args:
-            training: in training or in evaluation; in the layer's present mode if None.
+            training: whether in training; the layer's present mode if None.
         """
-        return self._runner.path(self, self.training if training is None else training)
+        return self._kind.path(self, Pass.configured(self, self.training if training is None else training))
 
     def forward(
         self, input: Features | PackedSequence, hx: Hidden | None = None, *,
         mask: Flags | None = None, resets: Flags | None = None, gaps: Gaps | None = None,
         dropout_masks: DropoutMasks | None = None, wide_state: bool = False,
     ) -> tuple[Tensor | PackedSequence, Hidden]:  # fmt: skip
-        """The whole sequence at once.
+        """Run the whole sequence at once.
 
         Args:
             input: (time, batch, input_size), or (batch, time, input_size) with `batch_first`, or (time, input_size),
@@ -221,12 +166,12 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
                 `hx`.
             gaps: floating point, the input's first axes (of a packed sequence: of the same padded): the time from step
                 t-1 to t, 0 or more; at t = 0 since `hx`. The decay, which must lie between 0 and 1, is raised to it; 1
-                everywhere changes nothing. A masked step passes its gap on to the next real step, of the next call too:
-                with `mask` and gaps, the time since the last real step, (L, batch, 1), stands last in `h_n` as one more
-                tensor, and may in `hx`. In the reversed direction gaps shift by one: step t reads a state that is
-                gaps[t+1] away, the last step one that is 1 away. A cell with `gap_features` learns what a gap does, and
-                takes one more axis of so many times too, each since its feature was last seen, which are read as they
-                are; in both directions those of the forward one come first.
+                everywhere changes nothing. A masked step adds its gap to that of the next real step, of the next call
+                too: with `mask` and gaps, `h_n` ends with one more tensor, the time since the last real step, (L,
+                batch, 1), and `hx` may too. In the reversed direction gaps shift by one: step t reads a state that is
+                gaps[t+1] away, the last step one that is 1 away. A cell with `gap_features` learns the effect of a gap,
+                and also accepts one more axis of that many times, each since its feature was last seen, which are not
+                summed; with two directions those of the forward one come first.
             dropout_masks: from `draw_dropout_masks`, instead of new ones.
             wide_state: return the state in float32 at least, as it is carried inside, so that chunks of a sequence in
                 half precision round no more than the whole; `hx` may be as wide in any case. torch's kernels of `LSTM`
@@ -240,25 +185,24 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
             RuntimeError, ValueError, TypeError: where `torch.nn.LSTM` raises them; ValueError for flags of another
                 shape or dtype.
         """
-        if self._runner.check_input is not None:
-            self._runner.check_input(self, input, hx, resets)
         if is_proxy(input):
-            given: dict[str, object] = {"mask": mask, "resets": resets, "gaps": gaps, "dropout_masks": dropout_masks}
-            given["wide_state"] = None if wide_state is False else True
-            return whole_as_node(self, (input, hx), given)  # type: ignore[return-value]
+            named: dict[str, object] = {"mask": mask, "resets": resets, "gaps": gaps, "dropout_masks": dropout_masks}
+            named["wide_state"] = None if wide_state is False else True
+            return whole_as_node(self, (input, hx), named)  # type: ignore[return-value]
+        self._kind.check_input(self, input, hx, resets)
         if isinstance(input, PackedSequence):
             return self._forward_packed(input, hx, mask, resets, gaps, dropout_masks, wide_state)
         alone = mask is None and resets is None and gaps is None and dropout_masks is None
         if alone and streams(input) and input.dim() == 3:
             by_step = input.transpose(0, 1) if self.batch_first else input
-            found = self._streamed(by_step[0], hx) if len(by_step) == 1 else None
-            if found is not None:
-                output, state = found[0].unsqueeze(0), found[1]
+            result = self._streamed(by_step[0], hx) if len(by_step) == 1 else None
+            if result is not None:
+                output, state = result[0].unsqueeze(0), result[1]
                 return output.transpose(0, 1) if self.batch_first else output, state if len(state) > 1 else state[0]
         check_input_axes(self._title, input, batched=3)
         batched = input.dim() == 3
         x = (input if self.batch_first else input.transpose(0, 1)) if batched else input.unsqueeze(0)
-        check_features(x, self.weight_ih_l0, self.input_size)
+        check_features(x, self._weight("weight_ih_l0"), self.input_size)
         if x.shape[1] == 0:
             raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
         leading = tuple(input.shape[:-1])
@@ -272,7 +216,7 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
             state = (*state, elapsed.unsqueeze(1).expand(len(state[0]), -1, -1))
         narrow = autocast_dtype(x.device)
         if narrow is not None and output.dtype == torch.float32:
-            output = output.to(narrow)  # whatever ran it, as nn.LSTM returns it
+            output = output.to(narrow)  # as nn.LSTM returns it, whatever ran it
         return self._laid_out(output, batched), self._as_hidden(state, batched)
 
     def step(
@@ -280,24 +224,24 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
         resets: Flags | None = None, gaps: Tensor | None = None, dropout_masks: DropoutMasks | None = None,
         wide_state: bool = False,
     ) -> tuple[Step, HiddenT]:  # fmt: skip
-        """One step of a stream: the same values as the whole sequence at once.
+        """Run one step of a stream: the same values as the whole sequence at once.
 
         Args:
             x: (batch, input_size), or (input_size,) without a batch.
             hx: the state that the last call returned; None for the layer's initial state.
             resets: bool, (batch,), or () without a batch: rows whose state first returns to the initial state.
             gaps: the same axes: the time since the step before, 0 or more; or with an axis of `gap_features`.
-            dropout_masks: of this step, `draw_dropout_masks(batch, steps).at(t)`; needed in training if the layer has
-                dropout or zoneout of whole sequences.
+            dropout_masks: those of this step, `draw_dropout_masks(batch, steps).at(t)`; needed in training if the layer
+                has dropout or zoneout of whole sequences.
             wide_state: as in `forward`.
 
         Returns:
             The output (batch, P), and the state for the next call.
         """
         if resets is None and gaps is None and dropout_masks is None and streams(x) and x.dim() == 2:
-            found = self._streamed(x, hx)
-            if found is not None:
-                output, state = found
+            result = self._streamed(x, hx)
+            if result is not None:
+                output, state = result
                 return output, state if len(state) > 1 else state[0]  # type: ignore[return-value]
         if self.bidirectional:
             raise ValueError("step needs one direction: a bidirectional layer must see the end before it can begin")
@@ -311,7 +255,7 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
         rows = x if batched else x.unsqueeze(0)
         if dropout_masks is not None:
             self._check_masks(dropout_masks, f"draw_dropout_masks({len(rows)}, steps).at(t)", len(rows))
-        check_features(rows, self.weight_ih_l0, self.input_size)
+        check_features(rows, self._weight("weight_ih_l0"), self.input_size)
         if resets is not None:
             check_flags("resets", resets, tuple(x.shape[:-1]))
         if gaps is not None:
@@ -324,34 +268,26 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
         if resets is not None:
             anew = self._initial_state(rows)
             state = tuple(torch.where(resets.view(-1, 1), a.to(s.dtype), s) for a, s in zip(anew, state, strict=True))
-        found = None
-        if self._runner.step is not None and gaps is None and self.cell.window == 1:
-            found = self._runner.step(self, rows, state, dropout_masks)
-        output, state = self._step_in_torch(rows, state, gaps, dropout_masks) if found is None else found
-        state = self._returned(state, rows, wide_state)
+        result = None
+        if gaps is None and dropout_masks is None and not self._wrapper.states:
+            result = self._kind.step(self, rows, state)
+        if result is None:
+            series, times = rows.unsqueeze(1), None if gaps is None else gaps.unsqueeze(1)
+            masks = None if dropout_masks is None else dropout_masks.over_time()
+            series, state = self._run(series, state, None, None, times, masks, BY_EQUATIONS)
+            result = series.squeeze(1), state
+        output, state = result[0], self._returned(result[1], rows, wide_state)
         return (output if batched else output.squeeze(0)), self._as_hidden(state, batched)
 
     def initial_state(self, batch: int) -> HiddenT:
-        """The state that `hx=None` means, in the form of `hx`: zeros, or the one that the cell has learned."""
-        like = self.weight_ih_l0.new_empty(batch, 0)
+        """Return the state that `hx=None` means, in the form of `hx`: zeros, or the learned one."""
+        like = self._weight("weight_ih_l0").new_empty(batch, 0)
         return self._as_hidden(self._returned(self._initial_state(like), like, False), batched=True)
 
     def __prepare_scriptable__(self) -> nn.Module:
-        return for_script(self, *self._torchs_own())
-
-    def _torchs_own(self) -> tuple[nn.Module | None, str]:
-        """torch's layer of the same shapes on no device, or None and why there is none that computes the same."""
-        torch_kernel = self.cell.torch_kernel
-        if torch_kernel is None or type(self).forward is not RecurrentLayer.forward:
-            return None, "torch.nn has no layer of its kind"
-        if not self.cell.recurrent_bias:
-            return None, "torch's GRU applies the reset gate after the product"
-        for name in (*REGULARISERS, "layer_norm"):
-            if getattr(self, name):
-                return None, f"torch.nn has no {name}"
-        arguments = {name: getattr(self, name) for name in TORCH_ARGUMENTS if name != "proj_size" or self.proj_size}
-        kind: Any = getattr(nn, torch_kernel.mode)
-        return kind(self.input_size, self.hidden_size, **arguments, device="meta"), ""
+        if type(self).forward is not RecurrentLayer.forward:
+            return for_script(self, None, "torch.nn has no layer of its kind")
+        return for_script(self, *self._kind.torch_module(self, False))
 
     def _forward_packed(
         self, packed: PackedSequence, hx: States | StateTuple | None, mask: Flags | None, resets: Flags | None,
@@ -361,17 +297,17 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
             raise ValueError("a PackedSequence has its own lengths; leave mask out")
         if packed.data.dim() != 2:
             raise RuntimeError(f"input must have 2 dimensions, got {packed.data.dim()}")
-        check_features(packed.data, self.weight_ih_l0, self.input_size)
+        check_features(packed.data, self._weight("weight_ih_l0"), self.input_size)
         as_it_is = resets is None and gaps is None and dropout_masks is None and not self._draws()
-        if self._runner.packed is not None and as_it_is:
+        if as_it_is:
             rows: Any = packed.batch_sizes[0]
             like = packed.data.new_empty(rows if traced() else int(rows), 0)
             state = self._state_of(hx, like, True, wide_state)
             if packed.sorted_indices is not None:
                 state = tuple(s.index_select(1, packed.sorted_indices) for s in state)
-            found = self._runner.packed(self, packed, state)
-            if found is not None:
-                sorted_output, last = found
+            result = self._kind.packed(self, packed, state)
+            if result is not None:
+                sorted_output, last = result
                 if packed.unsorted_indices is not None:
                     last = tuple(s.index_select(1, packed.unsorted_indices) for s in last)
                 return sorted_output, self._as_hidden(self._returned(last, like, wide_state), batched=True)
@@ -385,94 +321,79 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
 
     def _run(
         self, x: Series, state: StateTuple, mask: Flags | None, resets: Flags | None, gaps: Gaps | None,
-        masks: DropoutMasks | None,
+        masks: DropoutMasks | None, by: Path | None = None,
     ) -> tuple[Series, StateTuple]:  # fmt: skip
-        """The whole stack over (batch, time, features), layer by layer; states are stacked over all of them."""
-        alone = mask is None and resets is None and gaps is None and masks is None
-        if self._runner.stack is not None and alone:
-            found = self._runner.stack(self, x, state)
-            if found is not None:
-                return found
+        """Run the whole stack over (batch, time, features), layer by layer; states are stacked over layers.
+
+        Args:
+            by: the execution path, instead of the one that the cell's kind chooses.
+        """
+        if mask is None and resets is None and gaps is None and masks is None and by is None:
+            result = self._kind.stack(self, x, state)
+            if result is not None:
+                return result
         if mask is not None:
             x = zero_masked_steps(x, mask)  # a NaN there would reach the weights' gradients as 0 * NaN
         finals: list[StateTuple] = []
         for layer in range(self.num_layers):
             outputs = []
-            for direction, suffix in enumerate(self._directions):
-                index = layer * len(self._directions) + direction
-                own = NO_MASKS if masks is None else masks.directions[index]
-                read = x if own.input is None else x * own.input.unsqueeze(1)
-                start, weights = tuple(s[index] for s in state), self._weights(layer, suffix, own.weight)
-                times = gaps  # which a cell that learns them may have for each direction
-                if gaps is not None and gaps.dim() == 3:
-                    times = gaps.chunk(len(self._directions), dim=2)[direction]
-                read, start, last_input = with_last_input(
-                    self.cell, read, start, mask, resets, direction == 1, self._ranks
+            for number, suffix in enumerate(self._directions):
+                index = layer * len(self._directions) + number
+                drawn = NO_MASKS if masks is None else masks.directions[index]
+                series = x if drawn.input is None else x * drawn.input.unsqueeze(1)
+                weights, times = self._weights(layer, suffix, drawn.weight), gaps
+                if gaps is not None and gaps.dim() == 3:  # which a cell that learns them may have for each direction
+                    times = gaps.chunk(len(self._directions), dim=2)[number]
+                series, start, last_input = self._wrapper.beside_the_last(
+                    series, tuple(s[index] for s in state), mask, resets, number == 1, self._ranks
                 )
-                given = Direction(read, start, weights, own, mask, resets, reverse=direction == 1, gaps=times)
-                output, last = self._runner.direction(self, given)
+                direction = Direction(
+                    series, start, weights, drawn.state, self._zoneout(drawn), mask, resets, number == 1, times
+                )
+                path = by or self._kind.path(self, Pass.over(direction))
+                output, last = path.run(self, direction)
                 outputs.append(output)
                 finals.append((*last, *last_input))
             x = self._dropped(_concatenated(outputs), layer)
-        return x, tuple(torch.stack(kind) for kind in zip(*finals, strict=True))
+        return x, tuple(torch.stack(states) for states in zip(*finals, strict=True))
 
     def _streamed(self, x: InputStep, hx: Any) -> tuple[Step, StateTuple] | None:
-        """A step by as few calls as can be, of an input that `streams` approves of; None where none runs it."""
-        if self.cell.window == 1:
-            return self._runner.stream(self, x, hx)
-        states = plain_states(hx, [(self.num_layers, len(x), size) for size in self.state_sizes()], x)
-        if states is None or self.num_layers > 1 or x.shape[1] != self.input_size:
+        """Run a step in as few calls as possible, of an input that `streams` accepts; None if no kernel can."""
+        if x.shape[1] != self.input_size:
             return None
-        *own, last = states
-        found = self._runner.stream(self, torch.cat([x, last[0]], dim=1), tuple(own))
-        return None if found is None else (found[0], (*found[1], x.clone()[None]))
-
-    def _step_in_torch(
-        self, x: InputStep, state: StateTuple, gaps: Tensor | None, masks: DropoutMasks | None
-    ) -> tuple[Step, StateTuple]:
-        """One step of the whole stack by the equations."""
-        finals: list[StateTuple] = []
-        for layer in range(self.num_layers):
-            own = NO_MASKS if masks is None else masks.directions[layer]
-            read = x if own.input is None else x * own.input
-            weights, before = self._weights(layer, "", own.weight), tuple(s[layer] for s in state)
-            series, before, last_input = with_last_input(self.cell, read.unsqueeze(1), before)
-            projected = self._project(series.squeeze(1), weights)
-            recurrent = Recurrent(self.cell.projections, weights, own.state)
-            after = one_step(self.cell, projected, before, recurrent, self._zoneout(own), gaps)
-            gates = split_gates(len(self.cell.projections), projected.to(accumulation_dtype(projected.dtype)))
-            output = output_of(self.cell, after, gates).to(projected.dtype)
-            x = self._dropped(self._project_output(output, weights), layer)
-            finals.append((*after, *last_input))
-        return x, tuple(torch.stack(kind) for kind in zip(*finals, strict=True))
+        if not self._wrapper.states:
+            return self._kind.stream(self, x, hx)
+        states = plain_states(hx, [(self.num_layers, len(x), size) for size in self.state_sizes()], x)
+        if states is None or self.num_layers > 1:
+            return None
+        *of_cell, last = states
+        result = self._kind.stream(self, torch.cat([x, last[0]], dim=1), tuple(of_cell))
+        return None if result is None else (result[0], (*result[1], x.clone()[None]))
 
     def _dropped(self, x: Tensor, layer: int) -> Tensor:
         if not self._drops(layer):
             return x
-        if self.cell.torch_kernel is None or x.dim() == 2:
-            return dropout(x, self.dropout)
-        # With time first, as torch draws it: the same seed then drops the same elements.
-        return dropout(x.transpose(0, 1).contiguous(), self.dropout).transpose(0, 1)
+        as_torch = self._kind.as_torch(x)  # the same seed then drops the same elements
+        return dropout(x if as_torch is None else as_torch, self.dropout)
 
-    def _masks(self, given: DropoutMasks | None, batch: int, steps: int) -> DropoutMasks | None:
-        if given is None:
+    def _masks(self, masks: DropoutMasks | None, batch: int, steps: int) -> DropoutMasks | None:
+        if masks is None:
             return self.draw_dropout_masks(batch, steps) if self._draws() else None
-        self._check_masks(given, f"draw_dropout_masks({batch}, {steps})", batch, steps)
-        return given
+        self._check_masks(masks, f"draw_dropout_masks({batch}, {steps})", batch, steps)
+        return masks
 
-    def _check_masks(self, given: DropoutMasks, origin: str, *leading: int) -> None:
-        """Every mask that is there has this layer's shapes."""
+    def _check_masks(self, dropout_masks: DropoutMasks, origin: str, *leading: int) -> None:
+        """Check that every mask has this layer's shapes."""
         sizes = self.state_sizes()[: len(self.cell.states)]
-        for masks, weights in zip_longest(given.directions, self._each_weights()):
-            recurrent = None if weights is None else weights.get("weight_hh")
+        for number, (masks, weights) in enumerate(zip_longest(dropout_masks.directions, self._each_stored())):
+            features = self._features(number // len(self._directions))
             if masks is None or weights is None or not (
-                _shape(masks.input) in (None, (leading[0], weights["weight_ih"].shape[1] // self.cell.window))
-                and _shape(masks.state)
-                in (None, (leading[0], self.hidden_size if recurrent is None else recurrent.shape[1] * self.cell.heads))
-                and _shape(masks.weight) in (None, _shape(recurrent))
+                _shape(masks.input) in (None, (leading[0], features))
+                and _shape(masks.state) in (None, (leading[0], sizes[0]))
+                and _shape(masks.weight) in (None, _shape(weights.get("weight_hh")))
                 and (
                     masks.zoneout is None
-                    or (not self.cell.joint_states
+                    or (takes(self.cell, "zoneout")
                     and [_shape(z) for z in masks.zoneout] == [(*leading, n) for n in sizes])
                 )
             ):  # fmt: skip
@@ -483,7 +404,7 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
         return type(self).__name__
 
     def _batch_first(self, name: str, flags: Flags | None, expected: tuple[int, ...]) -> Flags | None:
-        """Flags as (batch, time), checked."""
+        """Check flags, and return them as (batch, time)."""
         if flags is None:
             return None
         check_flags(name, flags, expected)
@@ -492,7 +413,7 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
         return flags if self.batch_first else flags.transpose(0, 1)
 
     def _gaps_batch_first(self, gaps: Gaps | None, expected: tuple[int, ...]) -> Gaps | None:
-        """Gaps as (batch, time), or with an axis of features, checked."""
+        """Check gaps, and return them as (batch, time), or with an axis of features."""
         if gaps is None:
             return None
         check_gaps(self.cell, gaps, expected, self.bidirectional)
@@ -503,12 +424,12 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
     def _after_elapsed(
         self, hx: Any, gaps: Gaps | None, resets: Flags | None, batched: bool
     ) -> tuple[Any, Any]:  # fmt: skip
-        """`hx` without the time since the last real step, if it has one, and gaps (batch, time) of which the first is
-        longer by that, where no reset is before it."""
+        """Return `hx` without the time since the last real step, if it has one, and gaps (batch, time) of which the
+        first includes that time, unless a reset comes before it."""
         states = hx if isinstance(hx, (tuple, list)) else (hx,)
-        if gaps is None or gaps.dim() == 3 or len(states) != self.cell.carried + 1:
+        if gaps is None or gaps.dim() == 3 or len(states) != len(self.state_names) + 1:
             return hx, gaps
-        *states, elapsed = as_states(self._title, hx, self.cell.carried + 1)
+        *states, elapsed = as_states(self._title, hx, len(self.state_names) + 1)
         elapsed = elapsed if batched else elapsed.unsqueeze(1)
         check_hidden_sizes([elapsed], [(self.num_layers * len(self._directions), gaps.shape[0], 1)])
         first = gaps[:, :1] + elapsed[0].to(gaps.dtype)
@@ -517,13 +438,13 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
         return tuple(states), torch.cat([first, gaps[:, 1:]], dim=1)
 
     def _state_of(self, hx: Any, x: Tensor, batched: bool, wide_state: bool) -> StateTuple:
-        """`hx`, checked, as a tuple of (L, batch, size); the initial state where it is None."""
+        """Check `hx`, and return it as a tuple of (L, batch, size); the initial state if None."""
         leading, wide = (self.num_layers * len(self._directions), x.shape[0]), accumulation_dtype(x.dtype)
         dtype = wide if wide_state else self._state_dtype(x)
         if hx is None:
             initial = self._initial_state(x)
             return tuple(s.to(dtype) for s in initial) if wide_state else initial
-        states = as_states(self._title, hx, self.cell.carried)
+        states = as_states(self._title, hx, len(self.state_names))
         check_state_axes(states, batched)
         states = states if batched else tuple(s.unsqueeze(1) for s in states)
         check_hidden_sizes(states, [(*leading, size) for size in self.state_sizes()])
@@ -534,33 +455,36 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
         return tuple(s.to(dtype) for s in states)
 
     def _laid_out(self, output: Series, batched: bool) -> Series:
-        """In the caller's order of axes and in torch's layout: code after the layer calls `view`, and a dropout mask is
-        drawn in the order of memory."""
+        """Return the output in the caller's order of axes and torch's layout: code after the layer calls `view`, and a
+        dropout mask is drawn in the order of memory."""
         if exporting_to_onnx():  # which has no layout; to ask for that of one batch or one step would fix that size
             ordered = output if self.batch_first else output.transpose(0, 1)
             return (ordered if batched else output.squeeze(0)).clone(memory_format=torch.contiguous_format)
         if not batched:
             return output.squeeze(0).contiguous()
-        if self.batch_first and self.cell.torch_kernel is None:
-            return output.contiguous()
-        # torch's own kernels write step after step, whatever the order of axes.
-        by_step = output.transpose(0, 1).contiguous()
-        return by_step.transpose(0, 1) if self.batch_first else by_step
+        if not self.batch_first:
+            return output.transpose(0, 1).contiguous()
+        as_torch = self._kind.as_torch(output)
+        return output.contiguous() if as_torch is None else as_torch
 
     def _returned(self, state: StateTuple, x: Tensor, wide_state: bool) -> StateTuple:
-        """A state in the dtype that torch's layer would give for x, or in that of accumulation."""
+        """Convert a state to the dtype that torch's layer would return for x, or to that of accumulation."""
         if wide_state:
             return tuple(s.to(accumulation_dtype(x.dtype)) for s in state)
         return state if x.dtype in DTYPES else tuple(s.to(x.dtype) for s in state)
 
     def _as_hidden(self, state: StateTuple, batched: bool) -> Any:
-        """States in the form of `hx`."""
+        """Return states in the form of `hx`."""
         states = state if batched else tuple(s.squeeze(1) for s in state)
         return states if len(states) > 1 else states[0]
 
 
+BY_EQUATIONS = Path("the step loop in torch", "a single step", in_torch_steps)
+"""The execution path of a step by the equations of any cell."""
+
+
 def _concatenated(outputs: list[Series]) -> Series:
-    """Both directions' outputs side by side, in their layout."""
+    """Join both directions' outputs, in their layout."""
     if len(outputs) == 1:
         return outputs[0]
     if all(time_first(output) for output in outputs):
@@ -570,3 +494,17 @@ def _concatenated(outputs: list[Series]) -> Series:
 
 def _shape(x: Tensor | None) -> tuple[int, ...] | None:
     return None if x is None else tuple(x.shape)
+
+
+def unpacked(packed: PackedSequence) -> tuple[Series, Flags]:
+    """Return (batch, time, features) and the mask of real steps, rows in the caller's order."""
+    x, lengths = pad_packed_sequence(packed, batch_first=True)
+    return x, torch.arange(x.shape[1], device=x.device) < lengths.to(x.device).unsqueeze(1)
+
+
+def repacked(output: Series, like: PackedSequence) -> PackedSequence:
+    """Pack a padded batch in the caller's order of rows with the lengths of `like`."""
+    rows = output if like.sorted_indices is None else output[like.sorted_indices]
+    batch_sizes = like.batch_sizes.to(output.device).unsqueeze(1)
+    real = torch.arange(rows.shape[0], device=output.device) < batch_sizes  # (time, batch), the order of packed data
+    return like._replace(data=rows.transpose(0, 1)[real])

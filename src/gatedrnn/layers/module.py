@@ -1,40 +1,49 @@
-"""The constructor, parameters and attributes of a layer, as `torch.nn.LSTM` has them, and its products with weights."""
+"""A layer's constructor, parameters and attributes, as `torch.nn.LSTM` has them, and its products with weights."""
 
 import sys
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from inspect import Parameter, cleandoc, signature
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import layer_norm, linear
+from torch.nn.functional import layer_norm as normalised
+from torch.nn.functional import linear
 
-from gatedrnn.equations import Equations
+from gatedrnn.equations import Equations, Option
+from gatedrnn.kernels.op import register_flop_formulas
+from gatedrnn.kinds import kind_of
+from gatedrnn.kinds.definition import ZoneoutMask
+from gatedrnn.kinds.kind import REGULARISERS, Kind, Weights
+from gatedrnn.kinds.programs import remember
+from gatedrnn.kinds.ranks import TimeRanks
 from gatedrnn.layers.arguments import (
+    check_blocks,
+    check_dropout,
+    check_flag,
     check_hidden_sizes,
+    check_options,
+    check_projection,
+    check_rate,
+    check_real,
+    check_size,
+    why_refused,
 )
-from gatedrnn.layers.dropout import (
-    REGULARISERS,
-    DirectionMasks,
-    DropoutMasks,
-    draw_dropout_mask,
-    draw_zoneout_mask,
-)
-from gatedrnn.layers.parameters import Weights, initialise, shapes, state_sizes
-from gatedrnn.ops.backends import accumulation_dtype
-from gatedrnn.ops.flops import register_flop_formulas
-from gatedrnn.ops.over_ranks import TimeRanks
-from gatedrnn.ops.step import ZoneoutMask
+from gatedrnn.layers.check_cell import check_cell
+from gatedrnn.layers.dropout import DirectionMasks, DropoutMasks, draw_dropout_mask, draw_zoneout_mask
+from gatedrnn.layers.parameters import check_initialisation, initialise, shapes
+from gatedrnn.layers.wrappers import PLAIN, Wrapper
 from gatedrnn.shapes import Hidden, StateTuple, time_first
 
 TORCH_ARGUMENTS = {
     "proj_size": 0, "num_layers": 1, "bias": True, "batch_first": False, "dropout": 0.0, "bidirectional": False,
 }  # fmt: skip
-"""With their defaults, in the order in which torch prints them."""
+"""Arguments of torch's layers with their defaults, in the order in which torch prints them."""
 
 
 def _outside_of_torch() -> int:
-    """How far up the line is that called torch."""
+    """Return the stack level of the line that called torch."""
     level, frame = 2, sys._getframe(2)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("torch."):
         level, frame = level + 1, frame.f_back
@@ -42,8 +51,25 @@ def _outside_of_torch() -> int:
 
 
 def shown_options(cell: Equations) -> list[str]:
-    """A cell's chosen options, as they are printed."""
+    """Return a cell's chosen options, as they are printed."""
     return [f"{name}={value!r}" for name, value in cell.chosen_options.items()]
+
+
+def document(module: type[nn.Module], equations: type[Equations], base: type[nn.Module]) -> None:
+    """Add the equations and the base's arguments, inputs and outputs to a module's docstring, and the cell's options to
+    its signature."""
+    text, shared = cleandoc(module.__doc__ or ""), cleandoc(base.__doc__ or "")
+    lines = cleandoc(equations.__doc__ or "").replace("\n", "\n    ").replace("    \n", "\n")
+    states = equations.states
+    if isinstance(states, tuple) and len(states) > 1:  # what else they are, `check_cell` refuses in words
+        shared = shared.replace("hx: ", f"hx: ({', '.join(map(str, states))}), ", 1)
+    summary, example = text.partition("\n\nExample:")[::2]
+    parts = [summary, f"Equations:\n    {lines}", shared[shared.index("Args:") :]]
+    module.__doc__ = "\n\n".join(parts) + (f"\n\nExample:{example}" if example else "") + "\n"
+    made = signature(base.__init__)
+    options = (each.replace(kind=Parameter.KEYWORD_ONLY) for each in signature(equations).parameters.values())
+    fixed = [parameter for parameter in made.parameters.values() if parameter.kind is not Parameter.VAR_KEYWORD]
+    module.__signature__ = made.replace(parameters=[*fixed[1:], *options])  # type: ignore[attr-defined]
 
 
 class RecurrentModule(nn.RNNBase):
@@ -53,17 +79,21 @@ class RecurrentModule(nn.RNNBase):
     attributes and methods, not its constructor, which knows torch's cells alone, nor its cache of weights: parameters
     are read where they are used, so that whatever replaces one (a parametrisation, `functional_call`) is seen.
 
-    A subclass names its equations: `cell_class = MyEquations`; it may add a constructor with their options by name.
+    A subclass names its equations: `cell_class = MyEquations`.
     """
 
     cell_class: ClassVar[type[Equations]]
     """The equations; keyword arguments of theirs are keyword arguments of the layer."""
+    wrapper: "ClassVar[staticmethod[[Any], Wrapper]]" = staticmethod(lambda cell: PLAIN)
+    """The wrapper around the equations, from these: inputs and weights that the layer reads or stores differently."""
     _backend: str = "auto"
     _reads_others: bool = False
     """Whether a tensor is read instead of a parameter, see `_flat_weights`."""
     _ranks: TimeRanks | None = None
     """Processes that sequences are cut over; see `gatedrnn.layers.context_parallel`."""
     cell: Equations
+    _kind: Kind
+    _wrapper: Wrapper
     layer_norm: bool
     zoneout: float
     input_dropout: float
@@ -78,25 +108,85 @@ class RecurrentModule(nn.RNNBase):
 
     # RNNBase keeps a list of the weights and repairs it wherever one may have been replaced; nothing is kept here.
     __setattr__ = nn.Module.__setattr__  # type: ignore[assignment]
-    __getstate__ = object.__getstate__
     _apply = nn.Module._apply
     _replicate_for_data_parallel = nn.Module._replicate_for_data_parallel
+
+    def __init__(
+        self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False,
+        dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0,
+        device: torch.device | str | None = None, dtype: torch.dtype | None = None, *,
+        zoneout: float = 0.0, input_dropout: float = 0.0, state_dropout: float = 0.0, weight_dropout: float = 0.0,
+        layer_norm: bool = False, weight_init: str | None = None, bias_init: str | None = None,
+        longest_time_scale: float | None = None, **options: Option,
+    ) -> None:  # fmt: skip
+        nn.Module.__init__(self)
+        register_flop_formulas()
+        check_flag("bias", bias)
+        check_flag("batch_first", batch_first)
+        for name, size in {"input_size": input_size, "hidden_size": hidden_size, "num_layers": num_layers}.items():
+            check_size(name, size)
+        check_dropout(dropout, num_layers)
+        rates = dict(zip(REGULARISERS, (zoneout, input_dropout, state_dropout, weight_dropout), strict=True))
+        for name, rate in rates.items():
+            check_rate(name, rate)
+        check_options(type(self), options, self.cell_class)
+        check_real(type(self).__name__, dtype)
+        self._set_cell(self.cell_class(**options))
+        check_projection(proj_size)
+        self._kind.check_sizes(self.cell, hidden_size, proj_size)
+        check_blocks(self.cell, hidden_size, self._wrapper.blocks)
+        refused = why_refused(rates, {self.cell.name: self.cell})
+        if refused is not None:
+            raise ValueError(refused)
+        self.input_size, self.hidden_size, self.num_layers = input_size, hidden_size, num_layers
+        self.bias, self.batch_first, self.dropout = bias, batch_first, float(dropout)
+        self.bidirectional, self.proj_size, self.layer_norm = bidirectional, proj_size, layer_norm
+        self.zoneout, self.input_dropout = float(zoneout), float(input_dropout)
+        self.state_dropout, self.weight_dropout = float(state_dropout), float(weight_dropout)
+        self.weight_init, self.bias_init = weight_init or self._kind.weight_init, bias_init or self.cell.bias_init
+        check_initialisation(self.cell, self.weight_init, self.bias_init, longest_time_scale)
+        self.longest_time_scale = longest_time_scale
+        self._name_weights()
+        for layer in range(num_layers):
+            shapes_of_layer = self._shapes(layer)
+            for suffix in self._directions:
+                for name, shape in shapes_of_layer.items():
+                    weight = nn.Parameter(torch.empty(shape, device=device, dtype=dtype))
+                    self.register_parameter(f"{name}_l{layer}{suffix}", weight)
+        self._kind.check_layer(self)
+        self.reset_parameters()
+
+    def _set_cell(self, cell: Equations) -> None:
+        self.cell, self._kind, self._wrapper = cell, kind_of(cell), type(self).wrapper(cell)
+        check_cell(cell)
+        remember(cell)
+        self._kind.why_no_program(cell)  # traced here, for `torch.compile` cannot look into it
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_kind"}  # lambdas cannot be pickled
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         nn.Module.__setstate__(self, state)
         register_flop_formulas()
+        self._kind, self._wrapper = kind_of(self.cell), type(self).wrapper(self.cell)
         if "_all_weights" not in state:  # pickled before layers were an RNNBase
             self._name_weights()
 
     def reset_parameters(self) -> None:
-        """Initialise the parameters anew, by the layer's schemes."""
-        for weights in self._each_weights():
-            initialise(self.cell, weights, self.hidden_size, self.weight_init, self.bias_init, self.longest_time_scale)
+        """Initialise the parameters again by the layer's schemes."""
+        schemes = self.weight_init, self.bias_init, self.longest_time_scale
+        for weights in self._each_stored():
+            initialise(self.cell, weights, self.hidden_size, *schemes, self._wrapper.blocks)
 
     @property
     def mode(self) -> str:  # type: ignore[override]
-        """What `torch.nn` calls this kind of layer, "LSTM" or "GRU"; the cell's name for all others."""
-        return self.cell.torch_kernel.mode if self.cell.torch_kernel else self.cell.name
+        """The name of such a layer in `torch.nn`, "LSTM" or "GRU"; the cell's name for all others."""
+        return self._kind.mode(self.cell)
+
+    @property
+    def state_names(self) -> tuple[str, ...]:
+        """Names of the tensors of `hx`, in order."""
+        return (*self.cell.states, *self._wrapper.states)
 
     @property
     def _flat_weights(self) -> list[Any]:
@@ -123,16 +213,16 @@ class RecurrentModule(nn.RNNBase):
 
     @property
     def qconfig(self) -> object:
-        """What torch's quantisation sets on every module of a model; here with a warning."""
+        """The configuration that torch's quantisation sets on every module of a model; setting it warns."""
         return self.__dict__.get("qconfig")
 
     @qconfig.setter
     def qconfig(self, value: object) -> None:
         self.__dict__["qconfig"] = value
-        kind = f"nn.{self.mode}" if self.cell.torch_kernel is not None and self.cell.recurrent_bias else None
+        has_torchs = self._kind.torch_module(self, True)[0] is not None
         warnings.warn(
             f"{type(self).__name__} stays in floating point: torch's quantisation knows its own classes alone"
-            + (f"; load this state dict into {kind} and quantise that" if kind else ""),
+            + (f"; load this state dict into nn.{self.mode} and quantise that" if has_torchs else ""),
             stacklevel=_outside_of_torch(),
         )
 
@@ -141,31 +231,31 @@ class RecurrentModule(nn.RNNBase):
         del self.__dict__["qconfig"]
 
     def flatten_parameters(self) -> None:
-        """For code written for `torch.nn`: there is nothing to flatten."""
+        """Do nothing; code written for `torch.nn` calls it."""
 
     _init_flat_weights = _update_flat_weights = flatten_parameters
 
     def get_expected_hidden_size(self, input: Tensor, batch_sizes: Tensor | None) -> tuple[int, int, int]:
-        """Shape of the state, of its first tensor where it has several: (L, batch, channels).
+        """Return the shape of the state, of its first tensor if it has several: (L, batch, channels).
 
         Args:
             input: a batch of sequences, or the data of a `PackedSequence`.
-            batch_sizes: of the `PackedSequence`; None for a tensor.
+            batch_sizes: those of the `PackedSequence`; None for a tensor.
         """
         return self._expected_sizes(input, batch_sizes)[0]
 
     def get_expected_cell_size(self, input: Tensor, batch_sizes: Tensor | None) -> tuple[int, int, int]:
-        """The same of the state's last tensor: c of an LSTM, which is not projected."""
+        """Return the shape of the state's last tensor: c of an LSTM, which is not projected."""
         return self._expected_sizes(input, batch_sizes)[-1]
 
     def check_forward_args(self, input: Tensor, hidden: Hidden, batch_sizes: Tensor | None) -> None:
-        """Raise what `forward` raises for a batch and a state that do not fit; arguments as in torch."""
+        """Raise the errors of `forward` for a batch and a state that do not fit; arguments as in torch."""
         self.check_input(input, batch_sizes)
         states = hidden if isinstance(hidden, (tuple, list)) else (hidden,)
         check_hidden_sizes(states, self._expected_sizes(input, batch_sizes))
 
     def permute_hidden(self, hx: Hidden, permutation: Tensor | None) -> Hidden:
-        """The state with its rows (second axis) in another order; as it is if `permutation` is None."""
+        """Permute the rows (second axis) of a state; None leaves it unchanged."""
         if permutation is None:
             return hx
         if isinstance(hx, (tuple, list)):
@@ -173,19 +263,21 @@ class RecurrentModule(nn.RNNBase):
         return hx.index_select(1, permutation)
 
     def state_sizes(self) -> tuple[int, ...]:
-        """Channels of each tensor of `hx`, of one layer and direction."""
+        """Return the channels of each tensor of `hx`, for one layer and direction."""
         widest = max(self.input_size, self.output_size if self.num_layers > 1 else 0)
-        return state_sizes(self.cell, widest, self.hidden_size, self.proj_size)
+        first = self.proj_size if self.proj_size and self.cell.projects_state else self.hidden_size
+        others = len(self.cell.states) - 1
+        return (first, *(self.hidden_size,) * others, *(widest,) * len(self._wrapper.states))
 
     def draw_dropout_masks(self, batch: int, steps: int) -> DropoutMasks:
         """Draw the masks of training for `batch` sequences of `steps` steps: for `forward`, or `.at(t)` for `step`."""
         directions = []
-        for weights in self._each_weights():
+        for number, weights in enumerate(self._each_stored()):
             like, recurrent = weights["weight_ih"], weights.get("weight_hh")
-            read = self.hidden_size if recurrent is None else recurrent.shape[1] * self.cell.heads
+            features = self._features(number // len(self._directions))
             drawn = DirectionMasks(
-                input=draw_dropout_mask(self.input_dropout, batch, like.shape[1] // self.cell.window, like=like),
-                state=draw_dropout_mask(self.state_dropout, batch, read, like=like),
+                input=draw_dropout_mask(self.input_dropout, batch, features, like=like),
+                state=draw_dropout_mask(self.state_dropout, batch, self.state_sizes()[0], like=like),
             )
             if recurrent is not None:
                 weight = draw_dropout_mask(self.weight_dropout, *recurrent.shape, like=recurrent)
@@ -205,14 +297,18 @@ class RecurrentModule(nn.RNNBase):
     def _directions(self) -> tuple[str, ...]:
         return ("", "_reverse") if self.bidirectional else ("",)
 
+    def _features(self, layer: int) -> int:
+        """Return the input features of a layer of the stack."""
+        return self.input_size if layer == 0 else self.output_size
+
     def _shapes(self, layer: int) -> dict[str, tuple[int, ...]]:
-        features = self.input_size if layer == 0 else self.output_size
-        return shapes(self.cell, features, self.hidden_size, self.bias, self.proj_size, self.layer_norm)
+        sizes = self._features(layer), self.hidden_size, self.bias, self.proj_size
+        return shapes(self.cell, *sizes, self.layer_norm, self._wrapper)
 
     def _name_weights(self) -> None:
-        """torch's two lists: the parameters' names by layer and direction, and all in a row."""
+        """Make torch's two lists: the parameters' names by layer and direction, and flat."""
         self._all_weights = [
-            [f"{kind}_l{layer}{suffix}" for kind in self._shapes(layer)]
+            [f"{name}_l{layer}{suffix}" for name in self._shapes(layer)]
             for layer in range(self.num_layers)
             for suffix in self._directions
         ]
@@ -222,31 +318,56 @@ class RecurrentModule(nn.RNNBase):
         batch = int(batch_sizes[0]) if batch_sizes is not None else input.shape[0 if self.batch_first else 1]
         return [(self.num_layers * len(self._directions), batch, size) for size in self.state_sizes()]
 
-    def _weights(self, layer: int, suffix: str, dropped: Tensor | None = None) -> Weights:
-        """The parameters of one layer and direction; `dropped` multiplies the recurrent weight."""
-        weights = {name: getattr(self, f"{name}_l{layer}{suffix}") for name in self._shapes(layer)}
-        return weights if dropped is None else weights | {"weight_hh": weights["weight_hh"] * dropped}
+    def _weight(self, name: str) -> Tensor:
+        """Return a parameter, or its replacement, by its full name."""
+        weight: Tensor = getattr(self, name)
+        return weight
 
-    def _each_weights(self) -> Iterator[Weights]:
-        """`_weights` of every layer and direction, in the order in which states are stacked."""
+    def _read_weights_by(self, read: Callable[[str], Tensor]) -> None:
+        """Delete the parameters, and read another module's."""
+        self._parameters.clear()
+        self._weight = read  # type: ignore[method-assign, assignment]
+
+    def _stored(self, name: str) -> Tensor:
+        """Return a parameter as the equations read it, without the cost of `getattr` unless it is replaced."""
+        weight: Tensor | None = None if self._reads_others else self._parameters.get(name)
+        weight = self._weight(name) if weight is None else weight  # a parametrisation, a pruning, a plain tensor
+        if self._wrapper.blocks > 1 and name.startswith("weight_hh"):
+            return self._wrapper.whole(weight, len(self.cell.projections))
+        return weight
+
+    def _weights(self, layer: int, suffix: str, dropped: Tensor | None = None) -> Weights:
+        """Return the parameters of one layer and direction for the equations; `dropped` multiplies `weight_hh`."""
+        weights = self._stored_weights(layer, suffix)
+        if dropped is not None:
+            weights["weight_hh"] = weights["weight_hh"] * dropped
+        return self._wrapper.read(weights, len(self.cell.projections))
+
+    def _each_stored(self) -> Iterator[Weights]:
+        """Yield the parameters of every layer and direction, in the order of stacked states."""
         for layer in range(self.num_layers):
             for suffix in self._directions:
-                yield self._weights(layer, suffix)
+                yield self._stored_weights(layer, suffix)
+
+    def _stored_weights(self, layer: int, suffix: str) -> Weights:
+        """Return the parameters of one layer and direction."""
+        end, number = f"_l{layer}{suffix}", layer * len(self._directions) + (suffix != "")
+        return {name.removesuffix(end): self._weight(name) for name in self._all_weights[number]}
 
     def _initial_state(self, x: Tensor) -> StateTuple:
-        """The state before the first step of these rows."""
+        """Return the state before the first step of these rows."""
         leading, dtype = (self.num_layers * len(self._directions), x.shape[0]), self._state_dtype(x)
-        if self.cell.learns_initial_state:
-            learned = torch.stack([weights["initial_state"] for weights in self._each_weights()])
+        if "initial_state_l0" in self._all_weights[0]:
+            learned = torch.stack([weights["initial_state"] for weights in self._each_stored()])
             return (learned.to(dtype).unsqueeze(1).expand(*leading, -1),)
         return tuple(x.new_zeros(*leading, size, dtype=dtype) for size in self.state_sizes())
 
     def _state_dtype(self, x: Tensor) -> torch.dtype:
-        """torch's own in its LSTM and GRU; the dtype of accumulation elsewhere."""
-        return x.dtype if self.cell.recurrent_bias else accumulation_dtype(x.dtype)
+        """Return the dtype of a state: torch's in its LSTM and GRU, elsewhere that of accumulation."""
+        return self._kind.state_dtype(self.cell, x.dtype)
 
     def _zoneout(self, masks: DirectionMasks) -> ZoneoutMask | None:
-        """The zoneout mask, or its expectation where none was drawn; None without zoneout."""
+        """Return the zoneout mask, or its expectation if none was drawn; None without zoneout."""
         if masks.zoneout is not None or not self.zoneout:
             return masks.zoneout
         return (self.zoneout,) * len(self.cell.states)
@@ -256,18 +377,18 @@ class RecurrentModule(nn.RNNBase):
         return self.training and self.dropout > 0 and layer < self.num_layers - 1
 
     def _project(self, x: Tensor, weights: Weights, add_bias: bool = True) -> Tensor:
-        """W_ih x + b of all gates, each gate normalised with `layer_norm`."""
+        """Compute W_ih x + b of all gates, each gate normalised with `layer_norm`."""
         if x.dim() == 3 and time_first(x):
             return self._project(x.transpose(0, 1), weights, add_bias).transpose(0, 1)  # without a copy of x
         bias = weights.get("bias_ih") if add_bias else None
         if not self.layer_norm:
             return linear(x, weights["weight_ih"], bias)
         gates = linear(x, weights["weight_ih"]).unflatten(-1, (len(self.cell.projections), self.hidden_size))
-        projected = layer_norm(gates, (self.hidden_size,)).flatten(-2) * weights["weight_norm"]
+        projected = normalised(gates, (self.hidden_size,)).flatten(-2) * weights["weight_norm"]
         return projected if bias is None else projected + bias
 
     def _project_output(self, output: Tensor, weights: Mapping[str, Tensor]) -> Tensor:
-        """The output, projected where the projection is no part of the state."""
+        """Project the output, unless the projection is part of the state."""
         if self.proj_size and not self.cell.projects_state:
             return linear(output, weights["weight_hr"])
         return output

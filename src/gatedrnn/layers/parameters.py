@@ -2,79 +2,59 @@
 
 import math
 from collections.abc import Callable, Mapping
-from typing import TypeAlias
 
 import torch
 from torch import Tensor, nn
 
-from gatedrnn.equations import BlockScanEquations, Equations
-from gatedrnn.layers.arguments import check_name, check_time_scale
-from gatedrnn.layers.taken import why_refused
-from gatedrnn.ops.backends import accumulation_dtype
+from gatedrnn.equations import Equations
+from gatedrnn.kernels.backends import accumulation_dtype
+from gatedrnn.kinds import kind_of
+from gatedrnn.layers.arguments import check_name, check_time_scale, why_refused
+from gatedrnn.layers.wrappers import PLAIN, Wrapper
 from gatedrnn.shapes import Channels
 
-Weights: TypeAlias = dict[str, Tensor]  # one layer and direction, without `_l0` and `_reverse`, in torch's order
-
+TORCH_NAMES = ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr")
+"""Parameters that torch's layers have, in their order."""
 WEIGHT_INITS = ("torch", "fan-in", "xavier", "orthogonal")
 BIAS_INITS = ("torch", "zeros", "forget-one", "time-scales")
 AUTHORS = "authors"
-"""The scheme of a cell's authors, both of weights and of biases, where that is none of those."""
+"""The scheme of a cell's authors, for weights and for biases, if it is none of those."""
 DIAGONAL_BOUND = 0.1
 GAP_BOUND = 0.2
-"""Of all gaps of a step together: a state that decays by their mean has a half-life of seven gaps."""
+"""The bound of `weight_gap` over all gaps of a step: a decay by its mean has a half-life of seven gaps."""
 INITIAL_STATE_SPREAD = 0.5
-ALWAYS_KEPT = 2.0
-"""A clamped decay's bias, so far beyond its bound that hardly an input brings it back."""
 LONGEST_TIME_SCALE = 64.0
-"""Steps, where no other is asked for."""
+"""The default of `longest_time_scale`, in steps."""
 
 
 def shapes(
-    cell: Equations, features: int, hidden_size: int, bias: bool, proj_size: int = 0, layer_norm: bool = False
-) -> dict[str, tuple[int, ...]]:
-    """Name (without layer and direction) and shape of each parameter, torch's first and in torch's order."""
+    cell: Equations, features: int, hidden_size: int, bias: bool, proj_size: int = 0, layer_norm: bool = False,
+    wrapper: Wrapper = PLAIN,
+) -> dict[str, tuple[int, ...]]:  # fmt: skip
+    """Return name (without layer and direction) and shape of each parameter, torch's first and in torch's order."""
     rows = len(cell.projections) * hidden_size
-    found: dict[str, tuple[int, ...]] = {"weight_ih": (rows, features * cell.window)}
-    if cell.multiplies_state:
-        found["weight_hh"] = (rows, ((proj_size if cell.projects_state else 0) or hidden_size) // cell.heads)
-    if bias:
-        found["bias_ih"] = (rows,)
-        if cell.recurrent_bias:
-            found["bias_hh"] = (rows,)
-    if proj_size:
-        found["weight_hr"] = (proj_size, hidden_size)
-    found |= {f"weight_{name}": (diagonal_size(cell, hidden_size),) for name in cell.diagonals}
-    if cell.gap_features:
-        found["weight_gap"] = (hidden_size, cell.gap_features)
-        if bias:
-            found["bias_gap"] = (hidden_size,)
-    if layer_norm:
-        found["weight_norm"] = (rows,)
-    if cell.learns_initial_state:
-        found["initial_state"] = (hidden_size,)
-    return found
-
-
-def diagonal_size(cell: Equations, hidden_size: int) -> int:
-    """Elements of each of the diagonal weights: one a channel, or one a block."""
-    return hidden_size // cell.block_size if isinstance(cell, BlockScanEquations) else hidden_size
-
-
-def state_sizes(cell: Equations, features: int, hidden_size: int, proj_size: int = 0) -> tuple[int, ...]:
-    """Channels of each tensor of `hx`; `features` of the input, the most that a layer reads."""
-    first = proj_size if proj_size and cell.projects_state else hidden_size
-    return (first, *(hidden_size,) * (len(cell.states) - 1), *(features,) * (cell.carried - len(cell.states)))
+    width = (proj_size if cell.projects_state else 0) or hidden_size
+    others = kind_of(cell).shapes(cell, hidden_size, width, bias)
+    by_name: dict[str, tuple[int, ...]] = {"weight_ih": (rows, features)}
+    by_name |= {"bias_ih": (rows,)} if bias else {}
+    by_name |= {"weight_hr": (proj_size, hidden_size)} if proj_size else {}
+    by_name |= others
+    by_name |= {"weight_norm": (rows,)} if layer_norm else {}
+    first = [name for name in TORCH_NAMES if name in by_name]
+    last = [name for name in ("weight_norm", "initial_state") if name in by_name]
+    between = [name for name in by_name if name not in (*first, *last)]
+    return wrapper.stored({name: by_name[name] for name in (*first, *between, *last)})
 
 
 def check_initialisation(
     cell: Equations, weight_init: str, bias_init: str, longest_time_scale: float | None
 ) -> None:  # fmt: skip
-    """Schemes that the cell has, and a longest time scale, if any, where there is a spread for it.
+    """Check that the cell has these schemes, and a spread of time scales if a longest one is set.
 
     Raises:
         ValueError: otherwise.
     """
-    more = (AUTHORS,) if hasattr(cell, "fill_as_authors") else ()
+    more = () if cell.fill_as_authors is None else (AUTHORS,)
     check_name("weight_init", weight_init, WEIGHT_INITS + more)
     check_name("bias_init", bias_init, BIAS_INITS + more)
     if longest_time_scale is None:
@@ -87,34 +67,37 @@ def check_initialisation(
 
 def initialise(
     cell: Equations, weights: Mapping[str, Tensor], hidden_size: int, weight_init: str, bias_init: str,
-    longest_time_scale: float | None = None,
+    longest_time_scale: float | None = None, blocks: int = 1,
 ) -> None:  # fmt: skip
     """Fill the parameters of one layer and direction by the schemes' names.
 
     Weights: "torch", uniform within 1/sqrt(hidden_size); "fan-in", uniform within 1/sqrt(fan-in); "xavier", Xavier
     uniform a gate; "orthogonal", the same, but an orthogonal matrix a gate where a state is read (Saxe et al. 2014,
-    arXiv:1312.6120). But with "torch", diagonal weights are as their cell says (`fill_diagonals`), and what reads gaps
-    from 0 to 0.2 over their number, so that every state decays; a learned initial state is normal (0, 0.5).
+    arXiv:1312.6120). Except with "torch", a cell initialises its diagonal weights (`fill_diagonals`), and weights of
+    gaps are uniform from 0 to 0.2 over their number, so that every state decays. A learned initial state is normal
+    (0, 0.5).
     Biases: "torch", uniform within 1/sqrt(hidden_size); "zeros"; "forget-one", 1 where a gate keeps and -1 where it
     replaces, set once, in `bias_ih`; "time-scales", the decays at zero input spread over time scales from 2 to the
     longest, except in blocks that begin with a decay of 1, and above a bound of HGRN, which makes them longer.
-    Either: "authors", as the code of a cell's authors does (its `fill_as_authors`), where that is none of these; what
-    that leaves alone is as the cell's default fills it.
-    Only through `torch.nn.init`: transformers guards those while it loads a file.
+    Either: "authors", as in the code of a cell's authors (its `fill_as_authors`), if that is none of these; parameters
+    that it leaves out get the cell's default.
+    All calls go through `torch.nn.init`, which transformers guards while it loads a file.
     """
     if AUTHORS in (weight_init, bias_init):
-        first = cell.weight_init if weight_init == AUTHORS else weight_init
-        initialise(
-            cell, weights, hidden_size, first, cell.bias_init if bias_init == AUTHORS else bias_init, longest_time_scale
-        )
+        first = kind_of(cell).weight_init if weight_init == AUTHORS else weight_init
+        second = cell.bias_init if bias_init == AUTHORS else bias_init
+        initialise(cell, weights, hidden_size, first, second, longest_time_scale, blocks)
         chosen = {n: w for n, w in weights.items() if (bias_init if n.startswith("bias") else weight_init) == AUTHORS}
-        _fill_by(cell.fill_as_authors, chosen)  # type: ignore[attr-defined]
+        assert cell.fill_as_authors is not None
+        _fill_by(cell.fill_as_authors, chosen)
         return
     diagonals = [f"weight_{name}" for name in cell.diagonals] if weight_init != "torch" else []
     for name, weight in weights.items():
         if name in diagonals[:1]:  # all at once: one may follow from another
-            fill = getattr(cell, "fill_diagonals", _fill_near_zero)
-            _fill_by(fill, {each.removeprefix("weight_"): weights[each] for each in diagonals})
+            _fill_by(
+                cell.fill_diagonals or _fill_near_zero,
+                {each.removeprefix("weight_"): weights[each] for each in diagonals},
+            )
         if name in diagonals or not weight.numel():  # a single step may have no channels
             continue
         if getattr(weight, "_is_hf_initialized", False):
@@ -126,11 +109,11 @@ def initialise(
         elif name == "initial_state":
             nn.init.normal_(weight, std=INITIAL_STATE_SPREAD)
         else:
-            _fill_weight(cell, name, weight.detach(), hidden_size, weight_init)
+            _fill_weight(cell, name, weight.detach(), hidden_size, weight_init, blocks)
 
 
 def _fill_by(fill: Callable[[Mapping[str, Tensor]], None], weights: Mapping[str, Tensor]) -> None:
-    """By a cell's own function; what transformers has loaded stays."""
+    """Fill weights by a cell's own function, except those that transformers has loaded."""
     drawn = {name: weight.detach().clone() for name, weight in weights.items()}
     with torch.no_grad():
         fill(drawn)
@@ -144,7 +127,9 @@ def _fill_near_zero(weights: Mapping[str, Tensor]) -> None:
         nn.init.uniform_(weight, -DIAGONAL_BOUND, DIAGONAL_BOUND)
 
 
-def _fill_weight(cell: Equations, name: str, weight: Tensor, hidden_size: int, scheme: str) -> None:
+def _fill_weight(
+    cell: Equations, name: str, weight: Tensor, hidden_size: int, scheme: str, blocks: int
+) -> None:  # fmt: skip
     if scheme == "torch":
         bound = 1 / math.sqrt(hidden_size)
         nn.init.uniform_(weight, -bound, bound)
@@ -156,10 +141,10 @@ def _fill_weight(cell: Equations, name: str, weight: Tensor, hidden_size: int, s
     else:
         for block in weight.chunk(1 if name == "weight_hr" else len(cell.projections)):
             if scheme == "orthogonal" and name == "weight_hh":
-                for head in block.chunk(cell.heads):
+                for matrix in block.chunk(blocks):
                     # There is no orthogonal matrix in half precision.
-                    exact = torch.empty_like(head, dtype=accumulation_dtype(head.dtype))
-                    head.copy_(nn.init.orthogonal_(exact))
+                    exact = torch.empty_like(matrix, dtype=accumulation_dtype(matrix.dtype))
+                    matrix.copy_(nn.init.orthogonal_(exact))
             else:
                 nn.init.xavier_uniform_(block)
 
@@ -178,11 +163,7 @@ def _fill_bias(cell: Equations, name: str, bias: Channels, hidden_size: int, sch
             nn.init.constant_(block, sign)
         elif scheme == "time-scales" and sign:
             spread_time_scales(block, sign, longest)
-            if cell.clamped_decay:
-                block.sigmoid_()
-            if cell.begins_keeping:
-                blocks = block.view(cell.block_size, -1)
-                nn.init.constant_(blocks[:, : math.ceil(cell.begins_keeping * blocks.shape[1])], ALWAYS_KEPT)
+            kind_of(cell).fill_bias(cell, block)
 
 
 def spread_time_scales(bias: Channels, sign: int, longest: float) -> None:

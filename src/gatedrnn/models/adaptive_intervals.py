@@ -14,12 +14,13 @@ import torch
 from torch import Tensor
 
 NARROWEST = math.log(0.2)
-"""Of `widths`: a series that stands still narrows its intervals no further; they would take as long to widen again."""
+"""The least of `widths`: a series that stands still narrows its intervals no further; they would take as long to widen
+again."""
 
 
 @dataclass
 class AdaptiveIntervals:
-    """How far the intervals of some series were moved."""
+    """The amounts by which the intervals of some series were moved."""
 
     rate: Tensor
     """(batch, 1): a step, of the logarithm of a distance, that a value beyond a quantile of level 0 would make."""
@@ -45,7 +46,7 @@ class AdaptiveIntervals:
         return self.widths.exp()
 
     def after(self, values: Tensor, quantiles: Tensor, levels: Sequence[float]) -> "AdaptiveIntervals":
-        """What they are after a value of each series.
+        """The intervals after a value of each series.
 
         Args:
             values: (batch, 1), in any unit; NaN, where one is missing, moves nothing.
@@ -59,7 +60,7 @@ class AdaptiveIntervals:
 
     def tensors(self) -> dict[str, Tensor]:
         """All of it by name."""
-        return {f"intervals_{name}": own for name, own in vars(self).items()}
+        return {f"intervals_{name}": tensor for name, tensor in vars(self).items()}
 
     @classmethod
     def of_tensors(cls, tensors: dict[str, Tensor]) -> "AdaptiveIntervals | None":

@@ -14,14 +14,14 @@ from torch import Tensor, nn
 from gatedrnn.errors import ContenderFails, Error, reason
 from gatedrnn.registry import CELLS
 from gatedrnn.shapes import Flags, Series
-from gatedrnn.trust import canonical_name, demand_trusted, file_of, is_in_file
+from gatedrnn.trust import canonical_name, check_trusted, file_of, is_in_file
 
 HEADS = 4
-"""Of attention; fewer where the width is not a multiple of 8."""
+"""The heads of attention; fewer where the width is not a multiple of 8."""
 
 
 class Backbone(Protocol):
-    """What is entered under a name: called with sizes, it gives a module that is called with (x, mask).
+    """A class that is entered under a name: called with sizes, it gives a module that is called with (x, mask).
 
     The module maps x, (batch, time, features), to the same shape. `mask`, (batch, time), is True at valid steps; None
     if all are. Padding is on the right, and what stands at padded steps of the output is not read. Embedding, pooling
@@ -69,12 +69,12 @@ class Transformer(nn.Module):
         self.model.embed_tokens = nn.Identity()  # the embedding is the model's around it
 
     def forward(self, x: Series, mask: Flags | None) -> Series:
-        found = None if mask is None else mask.long()
+        attended = None if mask is None else mask.long()
         if self.bidirectional:
             # A mask of four dimensions is taken as it is; without one, attention would be causal.
             valid = torch.ones(x.shape[:2], dtype=torch.bool, device=x.device) if mask is None else mask
-            found = valid[:, None, None].expand(-1, 1, x.shape[1], -1)
-        output: Tensor = self.model(inputs_embeds=x, attention_mask=found, use_cache=False).last_hidden_state
+            attended = valid[:, None, None].expand(-1, 1, x.shape[1], -1)
+        output: Tensor = self.model(inputs_embeds=x, attention_mask=attended, use_cache=False).last_hidden_state
         return output
 
 
@@ -99,19 +99,20 @@ class Mamba(nn.Module):
         self.model.embeddings = nn.Identity()
 
     def forward(self, x: Series, mask: Flags | None) -> Series:
-        found = None if mask is None else mask.long()
-        output: Tensor = self.model(inputs_embeds=x, attention_mask=found, use_cache=False).last_hidden_state
+        attended = None if mask is None else mask.long()
+        output: Tensor = self.model(inputs_embeds=x, attention_mask=attended, use_cache=False).last_hidden_state
         return output
 
 
 BACKBONES: dict[str, Backbone] = {"transformer": Transformer, "mamba": Mamba}
-"""By name, beside the cells; those of files are added by `enter`."""
+"""The backbones by name, beside the cells; those of files are added by `enter`."""
 _FILES: dict[str, Path] = {}
 
 
 @contextmanager
 def named_if_it_fails(name: str, doing: str) -> Iterator[None]:
-    """What a contender of a user's own file raises, in one sentence with its line; that of others as it is.
+    """Report what a contender of a user's own file raises in one sentence with its line; errors of others pass as they
+    are.
 
     Raises:
         ContenderFails: it raised something else than the ValueError by which it refuses sizes.
@@ -121,8 +122,8 @@ def named_if_it_fails(name: str, doing: str) -> Iterator[None]:
     except Exception as error:
         if name not in _FILES or isinstance(error, (Error, ValueError, MemoryError, torch.OutOfMemoryError)):
             raise
-        own = [frame.lineno for frame in extract_tb(error.__traceback__) if Path(frame.filename) == _FILES[name]]
-        line = f", line {own[-1]}" if own else ""
+        lines = [frame.lineno for frame in extract_tb(error.__traceback__) if Path(frame.filename) == _FILES[name]]
+        line = f", line {lines[-1]}" if lines else ""
         raise ContenderFails(
             f"{_FILES[name].name}:{name}: {doing} it fails{line}: {type(error).__name__}: {reason(error)}"
         ) from error
@@ -143,7 +144,7 @@ def enter(word: str) -> str:
     name = canonical_name(word)
     if not is_in_file(word) or _FILES.get(name) == file_of(word).resolve():
         return name
-    demand_trusted(word)
+    check_trusted(word)
     if name in BACKBONES or name in CELLS:
         raise ValueError(f"{word}: the name {name!r} is taken; give the class another")
     BACKBONES[name], _FILES[name] = load_contender_file(word), file_of(word).resolve()
@@ -167,7 +168,7 @@ def load_contender_file(word: str) -> Backbone:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         raise ValueError(f"{word}: running the file fails: {type(error).__name__}: {reason(error)}") from error
-    found: Backbone | None = getattr(module, name, None)
-    if not callable(found):
+    backbone: Backbone | None = getattr(module, name, None)
+    if not callable(backbone):
         raise ValueError(f"{word}: the file has no class {name}")
-    return found
+    return backbone

@@ -67,7 +67,7 @@ class GatedRNNCache(Cache):
 
     def __init__(self, config: GatedRNNConfig, networks: int = 1) -> None:
         # A backbone carries the steps that it has read.
-        states = [cell.equations().carried for cell in config.cells] or [1]
+        states = [len(cell.state_names) for cell in config.cells] or [1]
         super().__init__(layers=[RecurrentState(number_of_states=number) for number in states * networks])
         self.seen_tokens, self.networks = 0, networks
 
@@ -92,15 +92,15 @@ class GatedRNNCache(Cache):
             for index, state in enumerate(stacked):
                 self.layers[first + index].update_recurrent_state(state, state_idx=kind)
 
-    def apart(self) -> "list[GatedRNNCache]":
+    def of_networks(self) -> "list[GatedRNNCache]":
         """The state of each network; what a network writes there is written here too, but for `seen_tokens`."""
-        count, found = len(self.layers) // self.networks, [copy(self) for _ in range(self.networks)]
-        for number, own in enumerate(found):
-            own.layers, own.networks = self.layers[number * count : (number + 1) * count], 1
-        return found
+        count, caches = len(self.layers) // self.networks, [copy(self) for _ in range(self.networks)]
+        for number, cache in enumerate(caches):
+            cache.layers, cache.networks = self.layers[number * count : (number + 1) * count], 1
+        return caches
 
     def detached(self) -> "GatedRNNCache":
-        """This state without its graph, for truncated backpropagation through time; changes it in place."""
+        """Detach this state from its graph, in place, for truncated backpropagation through time."""
         for layer in self.layers:
             layer.recurrent_states = {i: None if s is None else s.detach() for i, s in layer.recurrent_states.items()}
         return self
@@ -118,15 +118,15 @@ class GatedRNNCache(Cache):
     def of_tensors(cls, config: GatedRNNConfig, tensors: dict[str, Tensor]) -> "GatedRNNCache":
         """The state that `tensors` returned."""
         last = max((int(name.split()[1]) for name in tensors if name != SEEN), default=0)
-        found = cls(config, networks=1 + last // (len(config.cells) or 1))
+        cache = cls(config, networks=1 + last // (len(config.cells) or 1))
         for name, tensor in tensors.items():
             if name == SEEN:
-                found.seen_tokens = int(tensor)
+                cache.seen_tokens = int(tensor)
             else:
                 _, index, _, kind = name.split()
                 # A file's memory may begin anywhere, and a library sums in another order where rows are not aligned.
-                found.layers[int(index)].update_recurrent_state(tensor.clone(), state_idx=int(kind))
-        return found
+                cache.layers[int(index)].update_recurrent_state(tensor.clone(), state_idx=int(kind))
+        return cache
 
     def reset(self) -> None:
         super().reset()

@@ -10,7 +10,7 @@ from transformers.utils import can_return_tuple
 
 from gatedrnn.models.cache import GatedRNNCache
 from gatedrnn.models.configuration import GatedRNNConfig
-from gatedrnn.models.conventions import DOCUMENTS, demand_known, kept_states, resets_of
+from gatedrnn.models.conventions import DOCUMENTS, check_known, kept_states, resets_of
 from gatedrnn.models.modeling import GatedRNNModel, GatedRNNPreTrainedModel, KernelDropout
 from gatedrnn.ops.cross_entropy import next_token_loss, token_losses
 from gatedrnn.shapes import Flags
@@ -64,7 +64,7 @@ class GatedRNNForCausalLM(GatedRNNPreTrainedModel, GenerationMixin):
         Raises:
             TypeError: another keyword argument.
         """
-        demand_known(kwargs, (*DOCUMENTS, "shift_labels", "num_items_in_batch", "output_hidden_states"))
+        check_known(kwargs, (*DOCUMENTS, "shift_labels", "num_items_in_batch", "output_hidden_states"))
         if input_ids is not None and not input_ids.shape[1]:
             raise ValueError("input_ids holds no token: pass at least one, such as bos_token_id, which begins a text")
         if use_cache is None:
@@ -75,8 +75,8 @@ class GatedRNNForCausalLM(GatedRNNPreTrainedModel, GenerationMixin):
             input_ids, attention_mask, None, past_key_values, use_cache, resets, inputs_embeds=inputs_embeds,
             hidden_states=hidden_states,
         )  # fmt: skip
-        kept = slice(-logits_to_keep, None) if isinstance(logits_to_keep, int) else logits_to_keep
-        hidden = self.head_dropout(self.projection(states[:, kept]))
+        steps = slice(-logits_to_keep, None) if isinstance(logits_to_keep, int) else logits_to_keep
+        hidden = self.head_dropout(self.projection(states[:, steps]))
         loss = logits = None
         shift_labels: Tensor | None = kwargs.get("shift_labels")
         if labels is not None and shift_labels is None:
@@ -117,10 +117,10 @@ class GatedRNNForCausalLM(GatedRNNPreTrainedModel, GenerationMixin):
                 f"cache_implementation {generation_config.cache_implementation!r} holds keys and values, and this "
                 "model has a state of constant size; leave it out"
             )
-        given = model_kwargs.get("past_key_values")
-        if given is not None:
-            if not isinstance(given, GatedRNNCache):
-                raise TypeError(f"past_key_values must be a GatedRNNCache, got {type(given).__name__}")
-            given._is_user_defined = True
+        cache = model_kwargs.get("past_key_values")
+        if cache is not None:
+            if not isinstance(cache, GatedRNNCache):
+                raise TypeError(f"past_key_values must be a GatedRNNCache, got {type(cache).__name__}")
+            cache._is_user_defined = True
         elif generation_config.use_cache is not False:
             model_kwargs["past_key_values"] = GatedRNNCache(self.config)

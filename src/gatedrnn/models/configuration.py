@@ -5,16 +5,15 @@ from typing import TypeAlias
 from huggingface_hub.dataclasses import strict
 from transformers import PreTrainedConfig
 
-from gatedrnn.equations import GappedLoopEquations
-from gatedrnn.layers.arguments import check_time_scale
-from gatedrnn.layers.dropout import REGULARISERS
+from gatedrnn.kinds import kind_of
+from gatedrnn.kinds.kind import REGULARISERS
+from gatedrnn.layers.arguments import OF_LAYERS, check_time_scale, why_refused
 from gatedrnn.layers.parameters import AUTHORS, BIAS_INITS, WEIGHT_INITS
-from gatedrnn.layers.taken import OF_LAYERS, why_refused
 from gatedrnn.models.backbones import BACKBONES
 from gatedrnn.registry import CELLS, CellChoice
 
 POOLINGS = {"last": 1, "mean": 1, "max": 1, "last-mean-max": 3}
-"""By name: vectors of a layer's width that a classifier reads."""
+"""The number of vectors of a layer's width that a classifier reads, by the name of the pooling."""
 OptionValue: TypeAlias = bool | int | float | str
 RATES = ("token_dropout", "embedding_dropout", "dropout", "head_dropout", *REGULARISERS)
 
@@ -143,25 +142,29 @@ class GatedRNNConfig(PreTrainedConfig):
         further, choices = self.cell_options or {}, []
         for word in self.cell.split(","):
             choice = CellChoice.parse(word.strip())
-            known = CELLS[choice.name].options
-            own = {option: value for option, value in further.items() if option in known and value != known[option]}
-            choices.append(CellChoice(choice.name, {**choice.options, **own}))
+            options = CELLS[choice.name].options
+            changed = {
+                option: value for option, value in further.items() if option in options and value != options[option]
+            }
+            choices.append(CellChoice(choice.name, {**choice.options, **changed}))
         return choices * self.num_hidden_layers if len(choices) == 1 else choices
 
     @property
     def input_features(self) -> int:
-        """What the linear map of numbers reads at each step: features, and flags of those that may be missing; or of
-        uneven series decayed features, whether each was seen, and the time since, unless the cells learn it."""
+        """The inputs of the linear map of numbers at each step: features, and flags of those that may be missing; or of
+        uneven series decayed features, whether each was seen, and the time since, unless the cells learn it.
+        """
         if self.gap_unit is not None:
             return (self.input_size or 0) * (3 if self.times_as_inputs else 2)
         return (self.input_size or 0) + len(self.flagged_channels or ())
 
     @property
     def times_as_inputs(self) -> bool:
-        """Of a model of uneven series: whether times are inputs, for cells that do not learn what they do to the
-        state."""
-        equations = [CELLS[choice.name].equations for choice in self.cells]
-        return not equations or not all(issubclass(one, GappedLoopEquations) for one in equations)
+        """Whether a model of uneven series has times as inputs, for cells that do not learn what they do to the
+        state.
+        """
+        gaps = [kind_of(cell).gaps(cell) for cell in (CELLS[choice.name].equations for choice in self.cells)]
+        return not gaps or not all(taken is not None and taken.features for taken in gaps)
 
     def is_boundary(self, token: int | None) -> bool:
         """Whether a token begins or ends texts; as padding it has a meaning of its own."""

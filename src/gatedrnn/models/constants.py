@@ -6,7 +6,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from gatedrnn.ops.backends import observed
+from gatedrnn.kernels.backends import observed
 
 
 def constant(make: Callable[..., Tensor], like: Tensor, *sizes: int) -> Tensor:

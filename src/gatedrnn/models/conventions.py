@@ -10,15 +10,16 @@ from transformers import PreTrainedConfig
 from gatedrnn.shapes import Flags
 
 DOCUMENTS = ("position_ids", "seq_idx")
-"""Where documents begin in rows that hold several: the number of a step in its document, and of a step's document."""
+"""The arguments that say where documents begin in rows that hold several: the number of a step in its document, and of
+a step's document."""
 WITH_DOCUMENTS = ("cu_seq_lens_q", "cu_seq_lens_k", "max_length_q", "max_length_k")
-"""The same once more, for kernels of attention."""
+"""The arguments that repeat it for kernels of attention."""
 OF_ATTENTION = ("output_attentions", "cache_position", "return_dict")
-"""What every model is called with, and only attention answers."""
+"""The arguments that every model is called with, and that only attention answers."""
 
 
-def demand_known(kwargs: Mapping[str, object], served: tuple[str, ...] = ()) -> None:
-    """See that a model was called with what it serves, or with what changes nothing.
+def check_known(kwargs: Mapping[str, object], served: tuple[str, ...] = ()) -> None:
+    """Check that a model was called with what it serves, or with what changes nothing.
 
     Raises:
         TypeError: another argument was given; a misspelt one would change nothing, and nobody would know.
@@ -32,7 +33,7 @@ def demand_known(kwargs: Mapping[str, object], served: tuple[str, ...] = ()) -> 
 
 
 def kept_states(kwargs: Mapping[str, object], config: PreTrainedConfig) -> list[Tensor] | None:
-    """Where `output_hidden_states`, or the configuration, asks for them: a list for them, else None."""
+    """A list for the states where `output_hidden_states`, or the configuration, asks for them, else None."""
     asked = kwargs.get("output_hidden_states")
     return [] if (config.output_hidden_states if asked is None else asked) else None
 
@@ -46,9 +47,9 @@ def resets_of(kwargs: Mapping[str, object], resets: Flags | None, mask: Tensor |
         mask: (batch, time), 1 = real step; the positions of others mean nothing.
     """
     positions, documents = (cast(Tensor | None, kwargs.get(name)) for name in DOCUMENTS)
-    found = [] if resets is None else [resets]
+    flags = [] if resets is None else [resets]
     if positions is not None:
-        found.append(positions == 0 if mask is None else (positions == 0) & mask[:, -positions.shape[1] :].bool())
+        flags.append(positions == 0 if mask is None else (positions == 0) & mask[:, -positions.shape[1] :].bool())
     if documents is not None:
-        found.append(torch.nn.functional.pad(documents[:, 1:] != documents[:, :-1], (1, 0)))
-    return None if not found else torch.stack(torch.broadcast_tensors(*found)).any(0)
+        flags.append(torch.nn.functional.pad(documents[:, 1:] != documents[:, :-1], (1, 0)))
+    return None if not flags else torch.stack(torch.broadcast_tensors(*flags)).any(0)

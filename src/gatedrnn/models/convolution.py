@@ -67,20 +67,20 @@ class Convolution(nn.Module):
         super().__init__()
         size = config.convolution_size
         self.convolutions = nn.ModuleList(
-            nn.Conv1d(2 * features if place == 0 else size, size, kernel, padding=kernel // 2)
-            for place, kernel in enumerate(KERNELS)
+            nn.Conv1d(2 * features if index == 0 else size, size, kernel, padding=kernel // 2)
+            for index, kernel in enumerate(KERNELS)
         )
         self.norms = nn.ModuleList(StepNorm(size) for _ in KERNELS)
 
     def forward(self, x: Series, mask: Flags | None) -> Series:
         """(batch, time, convolution_size) of (batch, time, features); 0 in padding."""
-        found = x.transpose(1, 2)
-        real = torch.ones_like(found[:, :1]) if mask is None else mask.unsqueeze(1).to(found.dtype)
-        found = torch.cat([found, _own_units(found, real)], dim=1)
+        channels = x.transpose(1, 2)
+        real = torch.ones_like(channels[:, :1]) if mask is None else mask.unsqueeze(1).to(channels.dtype)
+        channels = torch.cat([channels, _own_units(channels, real)], dim=1)
         for convolution, norm in zip(self.convolutions, self.norms, strict=True):
             # In float32 under autocast too: a variance of many steps needs its digits.
-            found = relu(norm(convolution(found * real).float(), real)).to(x.dtype)
-        return (found * real).transpose(1, 2)
+            channels = relu(norm(convolution(channels * real).float(), real)).to(x.dtype)
+        return (channels * real).transpose(1, 2)
 
 
 def _own_units(x: Tensor, real: Tensor) -> Tensor:

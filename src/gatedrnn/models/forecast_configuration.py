@@ -64,12 +64,12 @@ class GatedRNNForecastConfig(GatedRNNConfig):
     table: dict[str, str | bool | list[str] | None] | None = None
 
     def __post_init__(self, **kwargs: Any) -> None:
-        own, covariates = self.own_size, self.known_size + self.past_size + self.static_size
-        self.input_size = own + covariates
+        values, covariates = self.own_size, self.known_size + self.past_size + self.static_size
+        self.input_size = values + covariates
         if covariates:
-            self.channel_means = [0.0] * own + (self.covariate_means or [0.0] * covariates)
-            self.channel_deviations = [1.0] * own + (self.covariate_deviations or [1.0] * covariates)
-            self.flagged_channels = [own + place for place in self.flagged_covariates or ()] or None
+            self.channel_means = [0.0] * values + (self.covariate_means or [0.0] * covariates)
+            self.channel_deviations = [1.0] * values + (self.covariate_deviations or [1.0] * covariates)
+            self.flagged_channels = [values + column for column in self.flagged_covariates or ()] or None
         super().__post_init__(**kwargs)
 
     @property

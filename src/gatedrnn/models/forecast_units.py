@@ -1,4 +1,4 @@
-"""What the values of a series are measured in, and the naive forecast: the last season again and again."""
+"""The units in which the values of a series are measured, and the naive forecast: the last season again and again."""
 
 import math
 from dataclasses import dataclass, fields
@@ -9,17 +9,17 @@ from torch import Tensor
 from gatedrnn.models.smoothing import filled, repeated
 
 LEAST_RANGE = 1e-14
-"""Of a window's values in units of the largest, up to which they differ by no more than rounding."""
+"""The range of a window's values, in units of the largest, up to which they differ by no more than rounding."""
 LOGGED = 1.05, 1000.0
 """Ratios of the largest value of a window to the smallest, between which its logarithm is read."""
 BEYOND = 1.5
-"""Of logarithms: how far a forecast may lie beyond all values of the window, 4.5 times the largest."""
+"""The logarithm by which a forecast may lie beyond all values of the window: 4.5 times the largest."""
 SMALLEST = 1e-300
 
 
 @dataclass
 class Scale:
-    """Of a window: what its values are measured in. Each (batch, 1), float64."""
+    """The units in which a window's values are measured. Each (batch, 1), float64."""
 
     mean: Tensor
     deviation: Tensor
@@ -27,11 +27,11 @@ class Scale:
     """1 where they are logarithms of the values, of which a growth by a tenth is the same at any level; else 0."""
     low: Tensor
     high: Tensor
-    """Between which they and their forecasts lie; infinite where they are no logarithms."""
+    """The upper of the bounds between which they and their forecasts lie; infinite where they are no logarithms."""
 
     @classmethod
     def of(cls, values: Tensor, usual: Tensor | float | None = None, *, logs: bool = False) -> "Scale":
-        """Of the values of a context, (batch, time), those that are there.
+        """The scale of the values of a context, (batch, time), as far as they are there.
 
         Where there is no value at all, the mean is NaN.
 
@@ -61,7 +61,7 @@ class Scale:
 
     def tensors(self) -> dict[str, Tensor]:
         """All of it by name."""
-        return {f"unit_{name}": own for name, own in vars(self).items()}
+        return {f"unit_{name}": tensor for name, tensor in vars(self).items()}
 
     @classmethod
     def of_tensors(cls, tensors: dict[str, Tensor]) -> "Scale":
@@ -77,12 +77,12 @@ class Scale:
     def original(self, units: Tensor) -> Tensor:
         """The reverse of `units`, float64."""
         mean, deviation, logged, low, high = self._shaped(units)
-        found = torch.minimum(torch.maximum(mean + deviation * units.double(), low), high)
-        return torch.where(logged > 0, torch.where(logged > 0, found, 0.0).exp(), found)
+        values = torch.minimum(torch.maximum(mean + deviation * units.double(), low), high)
+        return torch.where(logged > 0, torch.where(logged > 0, values, 0.0).exp(), values)
 
     def _shaped(self, like: Tensor) -> list[Tensor]:
         added = [1] * (like.ndim - 2)
-        return [own.view(-1, 1, *added) if added else own for own in vars(self).values()]
+        return [tensor.view(-1, 1, *added) if added else tensor for tensor in vars(self).values()]
 
 
 def naive_forecast(past_values: Tensor, season: int, horizon: int) -> Tensor:

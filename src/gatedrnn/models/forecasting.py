@@ -18,20 +18,20 @@ from gatedrnn.models.smoothing import LEAST_CHANGE, SMOOTHERS, Smoothed, Smoothi
 from gatedrnn.shapes import Flags
 
 LEAST_UNIT = 0.01
-"""Of the error that the loss is measured in, in units of a window's deviation."""
+"""The least error that the loss is measured in, in units of a window's deviation."""
 SHARPNESS = 10.0
 """A new model weighs a smoother by its recent error, a step ahead, to the power of minus so much over the root of the
 steps ahead: of later steps it says less."""
 TYPICAL = 16.0
-"""The same of the errors that the configuration has for each step ahead."""
+"""The sharpness for the errors that the configuration has for each step ahead."""
 WIDTH = 1.0
-"""Where a new model's intervals begin: softplus(1), 1.31, mean changes of the series on either side of the median,
-times the root of the steps ahead: 80 % of a random walk."""
+"""The initial width of intervals: softplus(1), 1.31, mean changes of the series on either side of the median, times the
+root of the steps ahead: 80 % of a random walk."""
 
 
 @dataclass
 class ForecastOutput(ModelOutput):
-    """What `GatedRNNForForecasting` returns."""
+    """The output of `GatedRNNForForecasting`."""
 
     loss: Tensor | None = None
     """Mean pinball loss over quantiles and labels, in units of each window's seasonal naive error; in training the mean
@@ -47,7 +47,7 @@ class Windowed(NamedTuple):
     scale: Scale
     smoothed: Smoothed
     states: list[Tensor]
-    """Of each member, (batch, origins, features)."""
+    """The states of each member, (batch, origins, features)."""
     ahead: Tensor | None
     """Covariates of the steps ahead, (batch, origins, horizon, known_size)."""
     begun: Tensor | None
@@ -59,26 +59,26 @@ class ForecastState:
     """A stream of series between two calls; its size does not depend on how many values went into it."""
 
     cache: GatedRNNCache
-    """Of all members."""
+    """The cache of all members."""
     scale: Scale
-    """Of the context that it began with, or of the one at the last `renormalise`."""
+    """The scale of the context that it began with, or of the one at the last `renormalise`."""
     past: SmoothingPast
-    """What the smoothers have seen, in units of that context."""
+    """The steps that the smoothers have seen, in units of that context."""
     hidden: Sequence[Tensor]
-    """Of each member, (batch, features), after the last value."""
+    """The hidden state of each member, (batch, features), after the last value."""
     smoothed: Smoothed
-    """After the last value."""
+    """The output of the smoothers after the last value."""
     recent: dict[str, Tensor | None]
     """The last `context` steps, as `start` takes them, for `renormalise`."""
     intervals: AdaptiveIntervals | None = None
-    """None for those of the model."""
+    """The intervals that adapt; None for those of the model."""
 
     def tensors(self) -> dict[str, Tensor]:
-        """What `update` goes on from, but for the recurrent layers' state: each (batch, size)."""
-        found = self.scale.tensors() | self.past.tensors()
+        """The tensors that `update` goes on from, but for the recurrent layers' state: each (batch, size)."""
+        carried = self.scale.tensors() | self.past.tensors()
         if self.intervals is not None:  # a new value is held against what is forecast from these
-            found |= self.intervals.tensors() | self.smoothed.tensors() | {"hidden": torch.cat([*self.hidden], dim=1)}
-        return found
+            carried |= self.intervals.tensors() | self.smoothed.tensors() | {"hidden": torch.cat([*self.hidden], dim=1)}
+        return carried
 
 
 def stream_of(
@@ -115,7 +115,7 @@ class ZeroLinear(nn.Linear):
 
 
 class ForecastHead(nn.Module):
-    """From a state to the quantiles of every step of the horizon, in units of the window.
+    """A map from a state to the quantiles of every step of the horizon, in units of the window.
 
     The median is a mixture of what simple smoothers and seasons say, whose weights the state gives, and a correction in
     units of the series' own change, times the root of the steps ahead. Other quantiles are distances from it that add
@@ -155,34 +155,36 @@ class ForecastHead(nn.Module):
         shape = (*states.shape[:2], self.horizon, -1)
         states = self.dropout(silu(self.hidden(states)))
         if self.ahead is None or self.known is None:
-            found = self.quantiles(states).view(shape)
+            offsets = self.quantiles(states).view(shape)
         else:
             assert known is not None
-            found = self.quantiles(gelu(self.ahead(states).view(shape) + self.known(known.to(states.dtype))))
+            offsets = self.quantiles(gelu(self.ahead(states).view(shape) + self.known(known.to(states.dtype))))
         steps = torch.arange(1, self.horizon + 1, device=states.device)
         start = -SHARPNESS * smoothed.errors.to(states.dtype).unsqueeze(2) / steps.sqrt().unsqueeze(1)
         if self.config.typical_errors is not None:
             start = start - TYPICAL * torch.tensor(self.config.typical_errors, dtype=start.dtype, device=start.device)
         trust = 1 - (self.config.shrinkage if shrinkage is None else shrinkage)
-        found = trust * found
+        offsets = trust * offsets
         weights = (start + trust * self.mixture(states).view(shape)).softmax(-1)
         said = (smoothed.ahead().to(states.dtype) * weights).sum(-1)
         if self.linear is not None:
             said = said + trust * self.linear(smoothed.recent.to(states.dtype))
         unit = smoothed.change[:, -states.shape[1] :].to(states.dtype).unsqueeze(2) * steps.sqrt()
-        middle = (said + unit * found[..., self.middle]).unsqueeze(-1)
-        distances = softplus(found + WIDTH) * unit.unsqueeze(-1)
+        middle = (said + unit * offsets[..., self.middle]).unsqueeze(-1)
+        distances = softplus(offsets + WIDTH) * unit.unsqueeze(-1)
         if self.config.bands is not None:
-            distances = distances * torch.tensor(self.config.bands, dtype=found.dtype, device=found.device)
+            distances = distances * torch.tensor(self.config.bands, dtype=offsets.dtype, device=offsets.device)
         if factors is not None:
-            distances = distances * factors.to(found.dtype)[:, None, None]
+            distances = distances * factors.to(offsets.dtype)[:, None, None]
         above = middle + distances[..., self.middle + 1 :].cumsum(-1)
         below = middle - distances[..., : self.middle].flip(-1).cumsum(-1).flip(-1)
         return torch.cat([below, middle, above], dim=-1)
 
 
 def averaged(quantiles: list[Tensor]) -> Tensor:
-    """What members forecast together, in units of the window: the mean of their quantiles, which rises as theirs do."""
+    """The forecast of the members together, in units of the window: the mean of their quantiles, which rises as theirs
+    do.
+    """
     return sum(quantiles[1:], start=quantiles[0]) / len(quantiles)
 
 
@@ -259,9 +261,11 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
         if labels is not None:
             future = torch.cat([values[:, values.shape[1] - origins + 1 :], labels.double()], dim=1)
             begun = None if read.begun is None else read.begun[:, -origins:]
-            alone = [read.scale.original(one) for one in each] if self.training and self.others else [quantiles]
+            alone = (
+                [read.scale.original(forecast) for forecast in each] if self.training and self.others else [quantiles]
+            )
             true = future.unfold(1, self.config.horizon, 1)
-            loss = torch.stack([self._loss(one, true, values, begun, deviation) for one in alone]).mean()
+            loss = torch.stack([self._loss(forecast, true, values, begun, deviation) for forecast in alone]).mean()
         quantiles = self.bounded(quantiles)  # not in the loss: a quantile below 0 would have no gradient
         return ForecastOutput(loss=loss, quantiles=quantiles[:, 0] if origins == 1 else quantiles)
 
@@ -270,7 +274,7 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
         past_covariates: Tensor | None = None, origins: int = 1, deviation: Tensor | None = None,
         scale: Scale | None = None,
     ) -> Windowed:  # fmt: skip
-        """What the heads read of windows; arguments and errors as in `forward`."""
+        """The inputs that the heads read of windows; arguments and errors as in `forward`."""
         values = past_values.double()
         self._check(values, known_covariates, static, past_covariates, known_covariates is not None)
         scale = self.scale_of(values, deviation) if scale is None else scale
@@ -287,14 +291,15 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
     ) -> list[Tensor]:  # fmt: skip
         """Quantiles of each member, from its own states; arguments as in `ForecastHead.forward`."""
         members = zip(self.networks, states, strict=True)
-        return [network.head(own, smoothed, known, shrinkage, factors) for network, own in members]
+        return [network.head(state, smoothed, known, shrinkage, factors) for network, state in members]
 
     def inputs_of(
         self, past_values: Tensor, known_covariates: Tensor | None = None, static: Tensor | None = None,
         past_covariates: Tensor | None = None, deviation: Tensor | None = None,
     ) -> Tensor:  # fmt: skip
-        """What the recurrent layers' embedding reads of a window, (batch, time, input_size); NaN where a covariate is
-        missing. Arguments as in `forward`."""
+        """The inputs of the recurrent layers' embedding for a window, (batch, time, input_size); NaN where a covariate
+        is missing. Arguments as in `forward`.
+        """
         values = past_values.double()
         scale = self.scale_of(values, deviation)
         return self._read(values, scale, 1, known_covariates, past_covariates, static)[1]
@@ -306,11 +311,11 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
     ) -> Tensor:  # fmt: skip
         """Quantiles (batch, horizon, quantiles) after a window, as `forward` in `eval()`, without a graph."""
         was_training = self.training
-        found: Tensor = self.eval()(
+        output: Tensor = self.eval()(
             past_values, past_mask, known_covariates, static, past_covariates=past_covariates, deviation=deviation
         ).quantiles
         self.train(was_training)
-        return found
+        return output
 
     @torch.no_grad()
     def start(
@@ -376,10 +381,10 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
             known, past = (None if of is None else of[:, steps] for of in (known_covariates, past_covariates))
             self._go_on(state, values[:, steps], known, past, static)
         read = {"past_values": values, "known_covariates": known_covariates, "past_covariates": past_covariates}
-        for name, own in read.items():
+        for name, value in read.items():
             old = state.recent.get(name)
-            if old is not None and own is not None:
-                state.recent[name] = torch.cat([old, own], dim=1)
+            if old is not None and value is not None:
+                state.recent[name] = torch.cat([old, value], dim=1)
         self._keep_recent(state)
         return state
 
@@ -415,7 +420,7 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
         return Scale.of(values, self.config.usual_deviation if deviation is None else deviation, logs=True)
 
     def nothing_before(self, units: Tensor) -> SmoothingPast:
-        """What a stream of series such as (batch, time), float32, begins with."""
+        """The state of the smoothers with which a stream of series such as (batch, time), float32, begins."""
         return SmoothingPast.empty(units, self.config.periods, self.config.linear_size)
 
     def smooth(self, units: Tensor, past: SmoothingPast, origins: int) -> tuple[Smoothed, SmoothingPast]:
@@ -440,8 +445,8 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
     def _read_on(self, features: Tensor, cache: GatedRNNCache, begun: Flags | None = None) -> list[Tensor]:
         """Read further steps, and return what each member's head reads after them; `cache` is changed."""
         hidden = []
-        for network, own in zip(self.networks, cache.apart(), strict=True):
-            states, _ = network.model.read(input_values=features, attention_mask=begun, past_key_values=own)
+        for network, member in zip(self.networks, cache.of_networks(), strict=True):
+            states, _ = network.model.read(input_values=features, attention_mask=begun, past_key_values=member)
             hidden.append(states[:, -1])
         cache.seen_tokens += features.shape[1]
         return hidden
@@ -449,7 +454,7 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
     def _ahead_of(self, state: ForecastState, ahead: Tensor | None) -> Tensor:
         """Quantiles (batch, 1, horizon, quantiles) of a stream in its units."""
         factors = None if state.intervals is None else state.intervals.factors
-        states = [own.unsqueeze(1) for own in state.hidden]
+        states = [hidden.unsqueeze(1) for hidden in state.hidden]
         return averaged(self.of_members(states, state.smoothed, ahead, factors=factors))
 
     @torch.no_grad()
@@ -470,12 +475,12 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
             raise ValueError("past_values holds no step")
         config = self.config
         steps = time + (config.horizon if ahead else 0)
-        for name, found, shape in (
+        for name, covariates, shape in (
             ("known_covariates", known, (batch, steps, config.known_size)),
             ("past_covariates", past, (batch, time, config.past_size)),
             ("static", static, (batch, config.static_size)),
         ):
-            got = None if found is None else tuple(found.shape)
+            got = None if covariates is None else tuple(covariates.shape)
             if got != (shape if shape[-1] else None):
                 raise ValueError(f"{name} must be {shape if shape[-1] else None}, got {got}")
 
@@ -500,7 +505,7 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
         return future.unfold(1, self.config.horizon, 1).transpose(2, 3)
 
     def _scaled_known(self, known: Tensor) -> Tensor:
-        """In the units in which the network reads them; 0 where one is missing."""
+        """The known covariates in the units in which the network reads them; 0 where one is missing."""
         first = self.config.own_size
         columns = slice(first, first + self.config.known_size)
         scale = self.model.embeddings.scale
@@ -508,7 +513,7 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
         return ((known - scale.mean[columns]) / scale.deviation[columns]).to(self.dtype).nan_to_num()
 
     def _loss(
-        self, found: Tensor, true: Tensor, values: Tensor, begun: Flags | None, deviation: Tensor | None
+        self, forecast: Tensor, true: Tensor, values: Tensor, begun: Flags | None, deviation: Tensor | None
     ) -> Tensor:  # fmt: skip
         """Pinball loss, mean over quantiles and labels, in units of the window's seasonal naive error."""
         season = self.config.periods[0]
@@ -517,8 +522,8 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
         # A season without a pair says nothing of the error: the last value's, or the deviation, stands for it.
         unit = torch.where(naive.isnan(), torch.where(last.isnan(), spread, last), naive)
         unit = torch.maximum(unit, LEAST_UNIT * spread)
-        levels = torch.tensor(self.config.levels, device=found.device, dtype=found.dtype)
-        error = (true.unsqueeze(-1) - found) / unit.view(-1, 1, 1, 1)
+        levels = torch.tensor(self.config.levels, device=forecast.device, dtype=forecast.dtype)
+        error = (true.unsqueeze(-1) - forecast) / unit.view(-1, 1, 1, 1)
         losses = torch.maximum(levels * error, (levels - 1) * error).float()
         labelled = ~true.isnan() if begun is None else ~true.isnan() & begun.unsqueeze(2)
         if torch.compiler.is_compiling() or not labelled.all():

@@ -11,13 +11,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from gatedrnn.equations import Equations, GappedEquations
+from gatedrnn.equations import Equations
+from gatedrnn.kinds import kind_of
 from gatedrnn.models.configuration import GatedRNNConfig
 from gatedrnn.ops import linear_scan
 from gatedrnn.shapes import Flags, Gaps, Series
 
 DECAY = 0.1
-"""Of a new feature over one gap: a value that is not seen again has gone half the way to the mean after seven."""
+"""The decay of a new feature over one gap: a value that is not seen again has gone half the way to the mean after
+seven."""
 
 
 class ChannelScale(nn.Module):
@@ -47,8 +49,8 @@ class ChannelScale(nn.Module):
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         def moved(tensor: Tensor) -> Tensor:
-            found = fn(tensor)
-            return found if tensor is self.like or found.dtype == tensor.dtype else tensor.to(found.device)
+            result = fn(tensor)
+            return result if tensor is self.like or result.dtype == tensor.dtype else tensor.to(result.device)
 
         return super()._apply(moved, recurse)
 
@@ -71,10 +73,11 @@ class Times(NamedTuple):
     """(batch, time, features), until the step at which each is seen next, or until the end."""
 
     def read_by(self, cell: Equations, bidirectional: bool) -> Gaps | None:
-        """Those that a layer of this cell takes; None for a cell without a notion of time."""
-        if cell.gap_features == self.since.shape[2]:
+        """The times that a layer of this cell takes; None for a cell without a notion of time."""
+        taken = kind_of(cell).gaps(cell)
+        if taken is not None and taken.features == self.since.shape[2]:
             return torch.cat([self.since, self.until], dim=2) if bidirectional else self.since
-        return self.gaps if isinstance(cell, GappedEquations) else None
+        return None if taken is None else self.gaps
 
 
 class DecayedInputs(nn.Module):

@@ -46,9 +46,9 @@ class LinearPath(nn.Module):
 
     def forward(self, input_ids: Tensor, mask: Flags | None) -> Tensor:
         """(batch, time) to (batch, labels): logits, or numbers in the units of their labels."""
-        found = self.features_in(input_ids, mask)
+        ids = self.features_in(input_ids, mask)
         sums = self._in_dense_rows if torch.compiler.is_exporting() else self._in_sparse_rows
-        return sums(found) + self.bias
+        return sums(ids) + self.bias
 
     def features_in(self, input_ids: Tensor, mask: Flags | None) -> Tensor:
         """The features of each text as often as they occur in it, (batch, places); the number of all features where a
@@ -62,34 +62,34 @@ class LinearPath(nn.Module):
         grams = torch.where(valid.unsqueeze(2) & (grams > 0), grams + (self.words - 1), nothing)
         return torch.cat([tokens, pairs, grams.flatten(1)], dim=1)
 
-    def _in_sparse_rows(self, found: Tensor) -> Tensor:
+    def _in_sparse_rows(self, ids: Tensor) -> Tensor:
         """(batch, labels): the sum over each text's features of weight times TF-IDF."""
-        rows = torch.arange(len(found), device=found.device).unsqueeze(1).expand_as(found)
-        keys, counts = torch.unique((rows * (self.features + 1) + found)[found < self.features], return_counts=True)
+        rows = torch.arange(len(ids), device=ids.device).unsqueeze(1).expand_as(ids)
+        keys, counts = torch.unique((rows * (self.features + 1) + ids)[ids < self.features], return_counts=True)
         row, feature = keys // (self.features + 1), keys % (self.features + 1)
         values = (1 + counts.to(self.idf.dtype).log()) * self.idf[feature]
-        kind = 2 * row + (feature >= self.words)
-        squares = values.new_zeros(2 * len(found)).index_add(0, kind, values.square())
-        values = values / squares[kind].sqrt().clamp(min=SMALLEST)
-        return values.new_zeros(len(found), len(self.bias)).index_add(
+        block = 2 * row + (feature >= self.words)
+        squares = values.new_zeros(2 * len(ids)).index_add(0, block, values.square())
+        values = values / squares[block].sqrt().clamp(min=SMALLEST)
+        return values.new_zeros(len(ids), len(self.bias)).index_add(
             0, row, values.unsqueeze(1) * self.weight.t()[feature]
         )
 
-    def _in_dense_rows(self, found: Tensor) -> Tensor:
-        """The same by operations that ONNX has, which takes (batch, features) numbers of memory."""
-        counts = self.idf.new_zeros(found.shape[0], self.features + 1)
-        counts = counts.scatter_add(1, found, torch.ones_like(found, dtype=counts.dtype))[:, : self.features]
+    def _in_dense_rows(self, ids: Tensor) -> Tensor:
+        """Compute the same by operations that ONNX has, which takes (batch, features) numbers of memory."""
+        counts = self.idf.new_zeros(ids.shape[0], self.features + 1)
+        counts = counts.scatter_add(1, ids, torch.ones_like(ids, dtype=counts.dtype))[:, : self.features]
         values = torch.where(counts > 0, 1 + counts.clamp(min=1).log(), 0) * self.idf
         kinds = values[:, : self.words], values[:, self.words :]
-        return torch.cat([normalize(kind, eps=SMALLEST) for kind in kinds], dim=1) @ self.weight.t()
+        return torch.cat([normalize(block, eps=SMALLEST) for block in kinds], dim=1) @ self.weight.t()
 
     def _number_of(self, pairs: Tensor) -> Tensor:
         """The features that pairs are, `features` where there is none. Halving, since ONNX has no search."""
         size = len(self.pairs)
         if not size:
             return torch.full_like(pairs, self.features)
-        place = torch.zeros_like(pairs)
+        index = torch.zeros_like(pairs)
         for power in reversed(range(size.bit_length())):
-            further = place + (1 << power)
-            place = torch.where((further < size) & (self.pairs[further.clamp(max=size - 1)] <= pairs), further, place)
-        return torch.where(self.pairs[place] == pairs, place + self.tokens, self.features)
+            further = index + (1 << power)
+            index = torch.where((further < size) & (self.pairs[further.clamp(max=size - 1)] <= pairs), further, index)
+        return torch.where(self.pairs[index] == pairs, index + self.tokens, self.features)

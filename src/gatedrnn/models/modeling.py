@@ -13,13 +13,13 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.modeling_outputs import BaseModelOutputWithPast, SequenceClassifierOutput
 from transformers.utils import can_return_tuple
 
-from gatedrnn.equations import GappedLoopEquations
+from gatedrnn.kinds import kind_of
 from gatedrnn.layers import RecurrentLayer
-from gatedrnn.layers.taken import OF_LAYERS, takes
+from gatedrnn.layers.arguments import OF_LAYERS, takes
 from gatedrnn.models.backbones import BACKBONES, is_of_file, named_if_it_fails
 from gatedrnn.models.cache import GatedRNNCache
 from gatedrnn.models.configuration import POOLINGS, GatedRNNConfig
-from gatedrnn.models.conventions import DOCUMENTS, demand_known, kept_states, resets_of
+from gatedrnn.models.conventions import DOCUMENTS, check_known, kept_states, resets_of
 from gatedrnn.models.convolution import Convolution, StepNorm
 from gatedrnn.models.grams import CharacterEmbedding
 from gatedrnn.models.inputs import ChannelScale, DecayedInputs, Times, UnevenInputs
@@ -40,7 +40,7 @@ INITIALISED = (
 
 
 class GatedRNNPreTrainedModel(PreTrainedModel):
-    """What all gatedrnn models share: configuration class and initialisation."""
+    """The base of all gatedrnn models: configuration class and initialisation."""
 
     config: GatedRNNConfig
     config_class = GatedRNNConfig
@@ -72,7 +72,8 @@ def build_layer(config: GatedRNNConfig, cell: CellChoice, input_size: int, num_l
     """Recurrent layers of one cell, as configured; in a model of uneven series one that learns what times do reads a
     time for each feature."""
     record, options = CELLS[cell.name], dict(cell.options)
-    if config.gap_unit is not None and issubclass(record.equations, GappedLoopEquations):
+    gaps = kind_of(record.equations).gaps(record.equations)
+    if config.gap_unit is not None and gaps is not None and gaps.features:
         options.setdefault("gap_features", config.input_size or 1)
     taken = [name for name in OF_LAYERS if takes(record.equations, name, config.bias_init)]
     named = {name: getattr(config, name) for name in taken}  # what is not is meant for other cells of the model
@@ -90,7 +91,7 @@ def advance(
     """A layer over a sequence; a single step of a stream by `step`."""
     gaps = None if times is None else times.read_by(layer.cell, layer.bidirectional)
     if x.shape[1] == 1 and mask is None and not layer.bidirectional and not layer.training:
-        resets, gaps = (None if given is None else given[:, 0] for given in (resets, gaps))
+        resets, gaps = (None if tensor is None else tensor[:, 0] for tensor in (resets, gaps))
         output, state = layer.step(x[:, 0], hx, resets=resets, gaps=gaps, wide_state=True)
         return output.unsqueeze(1), state
     return layer(x, hx, mask=mask, resets=resets, gaps=gaps, wide_state=True)
@@ -215,10 +216,10 @@ class BackbonePart(GradientCheckpointingLayer):
         if not is_of_file(self.name):
             return cast(Series, self.backbone(x, mask))
         with named_if_it_fails(self.name, "calling"):
-            found: Series = self.backbone(x, mask)
-            if found.shape != x.shape:
-                raise TypeError(f"it must map {tuple(x.shape)} to the same shape, and returned {tuple(found.shape)}")
-        return found
+            output: Series = self.backbone(x, mask)
+            if output.shape != x.shape:
+                raise TypeError(f"it must map {tuple(x.shape)} to the same shape, and returned {tuple(output.shape)}")
+        return output
 
     def forward(
         self, x: Series, hx: Hidden | None, mask: Flags | None, resets: Flags | None, last_only: bool = False,
@@ -243,11 +244,11 @@ class BackbonePart(GradientCheckpointingLayer):
     def _in_windows(self, x: Series, first: int, back: int) -> Series:
         """The output from step `first` on."""
         assert self.window is not None
-        found = []
+        outputs = []
         for start in range(first, x.shape[1], self.window - back):
             begin, stop = max(0, start - back), min(x.shape[1], start + self.window - back)
-            found.append(self.call(x[:, begin:stop], None)[:, start - begin :])
-        return torch.cat(found, dim=1)
+            outputs.append(self.call(x[:, begin:stop], None)[:, start - begin :])
+        return torch.cat(outputs, dim=1)
 
 
 class GatedRNNModel(GatedRNNPreTrainedModel):
@@ -311,7 +312,7 @@ class GatedRNNModel(GatedRNNPreTrainedModel):
             ValueError: neither or both kinds of input, a state for a bidirectional model or one of uneven series, or
                 gaps for another model.
         """
-        demand_known(kwargs, (*DOCUMENTS, "output_hidden_states"))
+        check_known(kwargs, (*DOCUMENTS, "output_hidden_states"))
         hidden_states = kept_states(kwargs, self.config)
         states, cache = self.read(
             input_ids, attention_mask, input_values, past_key_values, use_cache,
@@ -327,7 +328,7 @@ class GatedRNNModel(GatedRNNPreTrainedModel):
         gaps: Gaps | None = None, inputs_embeds: Tensor | None = None, hidden_states: list[Tensor] | None = None,
     ) -> tuple[Series, GatedRNNCache | None]:  # fmt: skip
         """`forward` without transformers' wrapping, which costs a stream as much as a layer."""
-        if sum(given is not None for given in (input_ids, input_values, inputs_embeds)) != 1:
+        if sum(input_form is not None for input_form in (input_ids, input_values, inputs_embeds)) != 1:
             raise ValueError("pass input_ids (tokens), inputs_embeds or input_values (numbers): one of them")
         wanted = "input_ids" if self.config.vocab_size is not None else "input_values"
         inputs = input_ids if wanted == "input_ids" else input_values
@@ -412,7 +413,7 @@ class GatedRNNModel(GatedRNNPreTrainedModel):
     def _with_times(
         self, inputs: Tensor, mask: Flags | None, gaps: Gaps | None, cache: GatedRNNCache | None
     ) -> tuple[Tensor, Times | None]:
-        """What the embedding reads, and of uneven series the times."""
+        """The inputs of the embedding, and of uneven series the times."""
         if self.uneven is None:
             if gaps is not None:
                 raise ValueError("this model reads steps equally far apart; leave out gaps")
@@ -421,8 +422,8 @@ class GatedRNNModel(GatedRNNPreTrainedModel):
             raise ValueError("this model reads uneven series: pass gaps, the time since the step before")
         if cache is not None:
             raise ValueError("a model of uneven series has no state to continue from: it reads whole series")
-        found: tuple[Tensor, Times] = self.uneven(inputs, mask, gaps)
-        return found
+        inputs_and_times: tuple[Tensor, Times] = self.uneven(inputs, mask, gaps)
+        return inputs_and_times
 
 
 @dataclass
@@ -487,14 +488,15 @@ class GatedRNNClassifier(GatedRNNPreTrainedModel):
         return logits
 
     def joined(self, votes: list[Tensor]) -> Tensor:
-        """What all members say together: the mean of what is `comparable`."""
+        """The answer of all members together: the mean of what is `comparable`."""
         if len(votes) == 1:
             return votes[0]
         return torch.stack([self.comparable(vote) for vote in votes]).mean(0)
 
     def comparable(self, logits: Tensor) -> Tensor:
-        """What answers are averaged as: log-probabilities of classes; log-odds of several labels, and numbers, as they
-        are."""
+        """The form in which answers are averaged: log-probabilities of classes; log-odds of several labels, and
+        numbers, as they are.
+        """
         one_class = self.config.problem_type in (None, "single_label_classification")
         return log_softmax(logits, dim=-1) if one_class else logits
 
@@ -511,8 +513,8 @@ class GatedRNNForSequenceClassification(GatedRNNClassifier):
     def path_alone(
         self, input_ids: Tensor | None = None, attention_mask: Tensor | None = None, input_values: Tensor | None = None
     ) -> Tensor:
-        """What the linear path answers without the network, (batch, num_labels): log-probabilities, log-odds of several
-        labels, or numbers. Inputs as in `forward`.
+        """The answer of the linear path without the network, (batch, num_labels): log-probabilities, log-odds of
+        several labels, or numbers. Inputs as in `forward`.
 
         Raises:
             ValueError: the model has no linear path, or what it reads is missing.
@@ -525,16 +527,16 @@ class GatedRNNForSequenceClassification(GatedRNNClassifier):
         return self.comparable(self._path(input_ids, input_values, mask))
 
     def _path(self, input_ids: Tensor | None, input_values: Tensor | None, mask: Flags | None) -> Tensor:
-        """Its logits, or numbers in their own units."""
+        """The logits of the linear path, or numbers in their own units."""
         read = input_ids if isinstance(self.linear_path, LinearPath) else input_values
         if read is None:
             raise ValueError("a linear path reads input_ids of texts and input_values of series, which are missing")
         assert self.linear_path is not None
-        found: Tensor = self.linear_path(read, mask)
-        return found
+        answer: Tensor = self.linear_path(read, mask)
+        return answer
 
     def with_path(self, logits: Tensor, path: Tensor) -> Tensor:
-        """What network and path say together, (batch, num_labels), from what each says by itself."""
+        """The answer of network and path together, (batch, num_labels), from the answer of each by itself."""
         if self.config.random_convolutions and self.config.problem_type != "regression":
             return mixed(logits, path)
         return (self.comparable(logits) + self.comparable(path)) / 2
@@ -549,7 +551,7 @@ class GatedRNNForSequenceClassification(GatedRNNClassifier):
 
         In training the loss is the mean over the members, each for itself, and a linear path has no part in it.
         """
-        demand_known(kwargs, ("output_hidden_states", "inputs_embeds"))
+        check_known(kwargs, ("output_hidden_states", "inputs_embeds"))
         if input_ids is not None and self.config.unk_token_id is not None:
             input_ids, attention_mask = _never_empty(input_ids, attention_mask, self.config.unk_token_id)
         # A backbone has no direction of its own half of the features.
@@ -568,7 +570,7 @@ class GatedRNNForSequenceClassification(GatedRNNClassifier):
         if labels is not None:
             labels = labels.to(logits.dtype) if labels.is_floating_point() else labels
             each = votes if self.training else [logits]
-            losses = [self.loss_function(labels=labels, pooled_logits=one, config=self.config) for one in each]
+            losses = [self.loss_function(labels=labels, pooled_logits=vote, config=self.config) for vote in each]
             loss = losses[0] if len(losses) == 1 else torch.stack(losses).mean()
         several = torch.stack(votes) if self.training and len(votes) > 1 else None
         return VotesOutput(loss=loss, logits=logits, hidden_states=hidden_states, votes=several)
@@ -592,7 +594,7 @@ class GatedRNNForTokenClassification(GatedRNNClassifier):
         logits, loss = self.joined(votes), None
         if labels is not None:
             each = votes if self.training else [logits]
-            losses = [self.loss_function(one, labels, self.config) for one in each]
+            losses = [self.loss_function(vote, labels, self.config) for vote in each]
             loss = losses[0] if len(losses) == 1 else torch.stack(losses).mean()
         several = torch.stack(votes) if self.training and len(votes) > 1 else None
         return VotesOutput(loss=loss, logits=logits, hidden_states=hidden_states, votes=several)
@@ -626,7 +628,7 @@ def pool(states: Series, mask: Flags | None, how: str, bidirectional: bool = Fal
         bidirectional: the features' second half ran in reverse: its last step is the first valid one.
     """
     if how == "last-mean-max":
-        return torch.cat([pool(states, mask, one, bidirectional) for one in how.split("-")], dim=1)
+        return torch.cat([pool(states, mask, pooling, bidirectional) for pooling in how.split("-")], dim=1)
     if how == "last" and bidirectional:
         forward, backward = states.chunk(2, dim=2)
         flipped = None if mask is None else mask.flip(1)

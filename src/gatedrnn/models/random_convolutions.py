@@ -30,9 +30,9 @@ EDGE = 1e-3
 do, where that of a hard edge would jump by a step with the last bit. Units are each series' own, since series of one
 set may differ a millionfold."""
 LEAST = 1e-12
-"""Such a unit of a series that is 0 throughout."""
+"""The unit of a series that is 0 throughout."""
 GOLDEN = (math.sqrt(5) + 1) / 2
-"""Its multiples, modulo 1, spread quantiles evenly however many there are."""
+"""The golden ratio, whose multiples, modulo 1, spread quantiles evenly however many there are."""
 
 
 def dilations_for(steps: int) -> list[int]:
@@ -61,11 +61,11 @@ class RandomConvolutions(nn.Module):
 
     def __init__(self, channels: int, features: int, steps: int) -> None:
         super().__init__()
-        own = dilations_for(steps)
-        self.whole = len(own)
+        dilations = dilations_for(steps)
+        self.whole = len(dilations)
         """Maps that read the series as they are."""
         # Differences say much of the shape of one channel; of several, more kernels over all of them say more.
-        self.dilations = own * (2 if channels == 1 else 1)
+        self.dilations = dilations * (2 if channels == 1 else 1)
         maps = len(self.dilations)
         thresholds = max(1, round(features / (len(KERNELS) * maps)))
         self.size = maps * len(KERNELS) * thresholds
@@ -95,41 +95,41 @@ class RandomConvolutions(nn.Module):
         self.channels.copy_(ranks < numbers)
         rows = torch.randint(len(series), (maps, kernels), generator=generator)
         quantiles = (torch.arange(1, self.size + 1, dtype=torch.float64) * GOLDEN % 1).view(self.thresholds.shape)
-        for place in range(maps):
-            for row in rows[place].unique().tolist():
-                chosen = rows[place] == row
+        for index in range(maps):
+            for row in rows[index].unique().tolist():
+                chosen = rows[index] == row
                 real = torch.ones_like(series[row][..., 0], dtype=torch.bool)
-                view = _viewed(series[row], real, self._of_differences(place))
-                found = self._convolved(view, place)[0, chosen]
-                each = zip(chosen.nonzero()[:, 0], found.double(), quantiles[place, chosen], strict=True)
-                for kernel, own, at in each:
-                    self.thresholds[place, kernel] = torch.quantile(own, at).to(found.dtype)
+                view = _viewed(series[row], real, self._of_differences(index))
+                response = self._convolved(view, index)[0, chosen]
+                each = zip(chosen.nonzero()[:, 0], response.double(), quantiles[index, chosen], strict=True)
+                for kernel, outputs, at in each:
+                    self.thresholds[index, kernel] = torch.quantile(outputs, at).to(response.dtype)
 
     def forward(self, series: Series, mask: Flags | None) -> Step:
         """(batch, features) of series (batch, time, channels) whose padding is 0."""
         if mask is None:
             mask = torch.ones_like(series[..., 0], dtype=torch.bool)
         pictures = [_viewed(series, mask, differences) for differences in (False, True)]
-        views, found = [(view, _edge(view, mask)) for view in pictures], []
+        views, outputs = [(view, _edge(view, mask)) for view in pictures], []
         share = (mask / mask.sum(1, keepdim=True).clamp(min=1)).to(series.dtype).unsqueeze(2)  # of each step
-        for place, thresholds in enumerate(self.thresholds):
-            view, edge = views[self._of_differences(place)]
-            convolved = self._convolved(view, place)
+        for index, thresholds in enumerate(self.thresholds):
+            view, edge = views[self._of_differences(index)]
+            convolved = self._convolved(view, index)
             for threshold in thresholds.unbind(1):
                 above = ((convolved - threshold[:, None]) / edge + 0.5).clamp(0, 1)
-                found.append(above @ share)
-        return torch.cat(found, dim=1).squeeze(2)
+                outputs.append(above @ share)
+        return torch.cat(outputs, dim=1).squeeze(2)
 
-    def _of_differences(self, place: int) -> bool:
+    def _of_differences(self, index: int) -> bool:
         """Whether a map reads differences."""
-        return place >= self.whole
+        return index >= self.whole
 
-    def _convolved(self, view: Tensor, place: int) -> Tensor:
+    def _convolved(self, view: Tensor, index: int) -> Tensor:
         """(batch, kernels, time) of (batch, channels, time)."""
         taps = torch.full((len(KERNELS), TAPS), -1.0)
         taps.scatter_(1, torch.tensor(KERNELS), 2.0)
-        weight = self.channels[place].unsqueeze(2) * taps.to(view).unsqueeze(1)
-        dilation = self.dilations[place]
+        weight = self.channels[index].unsqueeze(2) * taps.to(view).unsqueeze(1)
+        dilation = self.dilations[index]
         return conv1d(view, weight, padding=dilation * (TAPS // 2), dilation=dilation)
 
 
@@ -146,11 +146,11 @@ def _viewed(series: Series, mask: Flags, differences: bool) -> Tensor:
     """(batch, channels, time): the series, or each step less the one before; 0 at the first step of those and in
     padding."""
     if differences:
-        found = pad(series[:, 1:] - series[:, :-1], (0, 0, 1, 0))
+        picture = pad(series[:, 1:] - series[:, :-1], (0, 0, 1, 0))
         real = mask & pad(mask[:, :-1], (1, 0), value=False)
     else:
-        found, real = series, mask
-    return torch.where(real.unsqueeze(2), found, 0).transpose(1, 2)
+        picture, real = series, mask
+    return torch.where(real.unsqueeze(2), picture, 0).transpose(1, 2)
 
 
 class ConvolutionPath(nn.Module):
@@ -174,14 +174,14 @@ class ConvolutionPath(nn.Module):
         nn.init.zeros_(self.bias)
 
     def scaled(self, values: Series, mask: Flags | None) -> Series:
-        """What the convolutions read, (batch, time, channels)."""
-        found: Series = self.scale(values)[..., : values.shape[2]]  # without flags
-        return found if mask is None else torch.where(mask.unsqueeze(2), found, 0)
+        """The values that the convolutions read, (batch, time, channels)."""
+        scaled_values: Series = self.scale(values)[..., : values.shape[2]]  # without flags
+        return scaled_values if mask is None else torch.where(mask.unsqueeze(2), scaled_values, 0)
 
     def features(self, values: Series, mask: Flags | None) -> Step:
         """(batch, features) of values (batch, time, channels) in the units of the data."""
-        found: Step = self.convolutions(self.scaled(values, mask), mask)
-        return found
+        maps: Step = self.convolutions(self.scaled(values, mask), mask)
+        return maps
 
     def forward(self, values: Series, mask: Flags | None) -> Step:
         """(batch, labels)."""

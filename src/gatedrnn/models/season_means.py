@@ -1,4 +1,6 @@
-"""What a season adds to a series at each of its steps: a discounted mean at each of its phases, shrunk by its error."""
+"""The seasonal component of a series at each of its steps: a discounted mean at each of its phases, shrunk by its
+error.
+"""
 
 from dataclasses import dataclass
 
@@ -9,7 +11,7 @@ from torch.nn.functional import avg_pool1d, pad
 from gatedrnn.models.constants import constant
 
 FORGETTING = 0.95
-"""By which a season counts less than the next one."""
+"""The factor by which a season counts less than the next one."""
 SEASON_STEPS = 8
 """Steps ahead whose season is an input."""
 TINY = 1e-6
@@ -30,7 +32,7 @@ class SeasonPast:
 
     @classmethod
     def empty(cls, like: Tensor, season: int) -> "SeasonPast":
-        """Before the first step of series such as (batch, time)."""
+        """The past before the first step of series such as (batch, time)."""
         recent = 2 * (season // 2)
         return cls(*(like.new_zeros(like.shape[0], *size) for size in ((recent,), (recent,), (3, season), (5,))))
 
@@ -38,8 +40,9 @@ class SeasonPast:
 def season_of(
     values: Tensor, begun: Tensor, season: int, past: SeasonPast, horizon: int, origins: int
 ) -> tuple[Tensor, Tensor, Tensor, SeasonPast]:  # fmt: skip
-    """What a season adds to each step, (batch, time), to the horizon of the last of them, and to the first steps after
-    each: at each phase, the discounted mean of what values exceed the moving mean of a whole season around them by.
+    """The seasonal component of each step, (batch, time), to the horizon of the last of them, and to the first steps
+    after each: at each phase, the discounted mean of what values exceed the moving mean of a whole season around them
+    by.
 
     All of it is shrunk towards 0 by what chance makes of such means (James and Stein), and 0 until each phase was seen.
     """
@@ -67,8 +70,8 @@ def season_of(
 
     def of_steps_ahead(count: int, steps: int) -> Tensor:
         """(batch, the last `steps`, count): of the steps from the next one on."""
-        own = phases_after[:, -steps:].index_select(2, constant(_phases_ahead, values, season, count))
-        return (own - centre[:, -steps:]) * shrunk[:, -steps:]
+        ahead = phases_after[:, -steps:].index_select(2, constant(_phases_ahead, values, season, count))
+        return (ahead - centre[:, -steps:]) * shrunk[:, -steps:]
 
     after = SeasonPast(whole[:, time:], there[:, time:], by_phase[..., time:], totals[:, -1])
     now = (phases_after[..., half - 1 : half] - centre) * shrunk

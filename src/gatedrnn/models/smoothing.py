@@ -1,4 +1,4 @@
-"""What simple smoothers say of a series at each of its steps: its seasons, levels and trends, each from the past alone.
+"""Simple smoothers of a series at each of its steps: its seasons, levels and trends, each from the past alone.
 
 A value less its seasons is smoothed by a fixed set of filters. All of it can be continued: what `smooth` returns for
 the steps of a window is what it returns for the same steps one at a time.
@@ -13,14 +13,14 @@ import torch
 from torch import Tensor
 from torch.nn.functional import avg_pool1d, pad
 
+from gatedrnn.kernels.backends import values_unknown
 from gatedrnn.models.constants import constant
 from gatedrnn.models.season_means import SEASON_STEPS, TINY, SeasonPast, season_of
-from gatedrnn.ops.backends import values_unknown
 
 SMOOTHED = (0.1, 0.2, 0.35, 0.5, 0.75, 1.0)
 """Weights of the newest value in simple exponential smoothing; with 1 the last value."""
 HALVED = SMOOTHED[:-1]
-"""The same, with half the slope of all values in the memory added: the Theta method."""
+"""Weights of the smoothers with half the slope of all values in the memory added: the Theta method."""
 DISCOUNTED = (0.5, 0.65, 0.8, 0.9, 0.95)
 """Weights of a line by least squares, by which a value counts less than the next one; its slope is damped."""
 DAMPING = 0.85
@@ -29,7 +29,7 @@ SMOOTHERS = len(SMOOTHED) + len(HALVED) + 1 + len(DISCOUNTED)
 MEMORY, OF_ERRORS = 120, 12
 """Steps that the filters look back; and those over which they are compared."""
 CHANGE_DECAY = 0.97
-"""By which a change counts less than the next one."""
+"""The factor by which a change counts less than the next one."""
 LEAST_CHANGE = 1e-4
 """The unit of a series that does not change, in those of its window."""
 MOST_LAGS = 26
@@ -37,7 +37,7 @@ MOST_LAGS = 26
 
 @dataclass
 class SmoothingPast:
-    """Some series up to a step: all that what follows depends on, in a size that does not grow."""
+    """The past of some series up to a step: all that later steps depend on, in a size that does not grow."""
 
     begun: Tensor
     """(batch, 1): 1 where there was a value."""
@@ -55,7 +55,7 @@ class SmoothingPast:
 
     @classmethod
     def empty(cls, like: Tensor, periods: list[int], kept: int) -> "SmoothingPast":
-        """Before the first step of series such as (batch, time).
+        """The past before the first step of series such as (batch, time).
 
         Args:
             periods: the seasons.
@@ -74,15 +74,17 @@ class SmoothingPast:
 
     def tensors(self) -> dict[str, Tensor]:
         """All of it by name, each (batch, size)."""
-        found = {f"past_{name}": own.flatten(1) for name, own in vars(self).items() if isinstance(own, Tensor)}
+        carried = {
+            f"past_{name}": tensor.flatten(1) for name, tensor in vars(self).items() if isinstance(tensor, Tensor)
+        }
         for number, season in enumerate(self.seasons):
-            found |= {f"season_{number}_{name}": own.flatten(1) for name, own in vars(season).items()}
-        return found
+            carried |= {f"season_{number}_{name}": tensor.flatten(1) for name, tensor in vars(season).items()}
+        return carried
 
     @classmethod
     def of_tensors(cls, tensors: dict[str, Tensor]) -> "SmoothingPast":
         """The reverse of `tensors`, among others."""
-        own = {name.removeprefix("past_"): tensor for name, tensor in tensors.items() if name.startswith("past_")}
+        parts = {name.removeprefix("past_"): tensor for name, tensor in tensors.items() if name.startswith("past_")}
         seasons = dict[str, dict[str, Tensor]]()
         for name, tensor in tensors.items():
             if name.startswith("season_"):
@@ -90,13 +92,13 @@ class SmoothingPast:
                 seasons.setdefault(number, {})[field] = tensor
                 if field == "sums":
                     seasons[number][field] = tensor.unflatten(1, (3, -1))
-        own["errors"] = own["errors"].unflatten(1, (-1, OF_ERRORS - 1))
-        return cls(**own, seasons=[SeasonPast(**fields) for fields in seasons.values()])
+        parts["errors"] = parts["errors"].unflatten(1, (-1, OF_ERRORS - 1))
+        return cls(**parts, seasons=[SeasonPast(**fields) for fields in seasons.values()])
 
 
 @dataclass
 class Smoothed:
-    """What is known after each of some steps."""
+    """The output of the smoothers after each of some steps."""
 
     features: Tensor
     """(batch, time, features_of(…))."""
@@ -117,29 +119,29 @@ class Smoothed:
     """(batch, origins, kept): the last values less the last of them."""
 
     def tensors(self) -> dict[str, Tensor]:
-        """What a forecast from the last step reads, by name, each (batch, size)."""
-        read = {name: own[:, -1:].flatten(1) for name, own in vars(self).items() if name != "features"}
-        return {f"smoothed_{name}": own for name, own in read.items()}
+        """The tensors that a forecast from the last step reads, by name, each (batch, size)."""
+        read = {name: tensor[:, -1:].flatten(1) for name, tensor in vars(self).items() if name != "features"}
+        return {f"smoothed_{name}": tensor for name, tensor in read.items()}
 
     @classmethod
     def of_tensors(cls, tensors: dict[str, Tensor]) -> "Smoothed":
         """The reverse of `tensors`, among others; empty where there are none."""
         nothing = torch.empty(0)
-        own = {name: tensors.get(f"smoothed_{name}", nothing) for name in cls.__dataclass_fields__}
-        if own["change"].numel():
-            own = {name: tensor if name == "change" else tensor.unsqueeze(1) for name, tensor in own.items()}
-            own["repeated"] = own["repeated"].unflatten(2, (own["seasons"].shape[2], -1))
-        return cls(**own)
+        parts = {name: tensors.get(f"smoothed_{name}", nothing) for name in cls.__dataclass_fields__}
+        if parts["change"].numel():
+            parts = {name: tensor if name == "change" else tensor.unsqueeze(1) for name, tensor in parts.items()}
+            parts["repeated"] = parts["repeated"].unflatten(2, (parts["seasons"].shape[2], -1))
+        return cls(**parts)
 
     def ahead(self) -> Tensor:
         """(batch, origins, horizon, SMOOTHERS + periods): the forecast of each smoother, and of each season."""
         steps = constant(_steps_of_slopes, self.levels, self.seasons.shape[2])
-        found = self.levels.unsqueeze(2) + self.slopes.unsqueeze(2) * steps + self.seasons.unsqueeze(3)
-        return torch.cat([found, self.repeated], dim=3)
+        ahead_values = self.levels.unsqueeze(2) + self.slopes.unsqueeze(2) * steps + self.seasons.unsqueeze(3)
+        return torch.cat([ahead_values, self.repeated], dim=3)
 
 
 def lags_of(periods: list[int]) -> int:
-    """How many of the last values are inputs."""
+    """The number of last values that are inputs."""
     return min(periods[0] + 2, MOST_LAGS)
 
 
@@ -176,10 +178,12 @@ def smooth(
         ahead.append(later)
         inputs.append(first)
     level = _Filtered(torch.cat([past.deseasonalised, values * begun], 1), torch.cat([past.there, begun], 1))
-    one, last = level.ahead(1), level.ahead(horizon)
-    next_ones = torch.cat([one, *(repeated(whole, season, 1, time) for season in periods)], dim=2).nan_to_num()
+    next_step, last = level.ahead(1), level.ahead(horizon)
+    next_ones = torch.cat([next_step, *(repeated(whole, season, 1, time) for season in periods)], dim=2).nan_to_num()
     expected = torch.cat([past.expected.unsqueeze(1), next_ones], dim=1)[:, :-1]
-    true = torch.cat([values.unsqueeze(2).expand_as(one), unadjusted.unsqueeze(2).expand(-1, -1, len(periods))], dim=2)
+    true = torch.cat(
+        [values.unsqueeze(2).expand_as(next_step), unadjusted.unsqueeze(2).expand(-1, -1, len(periods))], dim=2
+    )
     off = (expected - true).abs() * level.there[:, MEMORY - 2 : -1].unsqueeze(2)
     errors = torch.cat([past.errors, off.transpose(1, 2)], dim=2)
     relative = _relative(errors)
@@ -188,18 +192,18 @@ def smooth(
         of[:, MEMORY - lags : -1].unfold(1, lags - 1, 1) for of in (level.values, level.there)
     )  # fmt: skip
     features = [
-        torch.asinh((before - now) * there / change), torch.asinh((one - now) / change),
+        torch.asinh((before - now) * there / change), torch.asinh((next_step - now) / change),
         torch.asinh((last - now) / change), relative, *(torch.asinh(own / change) for own in inputs),
         level.count.clamp(min=1).log().unsqueeze(2) / 3, change / (level.spread.unsqueeze(2) + change),
         torch.asinh(level.slopes_read / change), (1 - seen).unsqueeze(2),
     ]  # fmt: skip
-    found = Smoothed(
+    smoothed = Smoothed(
         torch.cat(features, dim=2), level.levels[:, -origins:], level.slopes[:, -origins:],
         sum(ahead[1:], ahead[0]) if ahead else values.new_zeros(values.shape[0], origins, horizon),
         torch.stack([repeated(whole, season, horizon, origins) for season in periods], 3).nan_to_num(),
         relative[:, -origins:], level.change, _recent(whole, kept, origins),
     )  # fmt: skip
-    return found, SmoothingPast(
+    return smoothed, SmoothingPast(
         begun[:, -1:], whole[:, time:], seasons, level.values[:, time:], level.there[:, time:], errors[:, :, time:],
         next_ones[:, -1],
     )  # fmt: skip
@@ -331,14 +335,14 @@ def repeated(values: Tensor, season: int, horizon: int, origins: int) -> Tensor:
         values: (batch, season + origins - 1 or more), without gaps; NaN before the first.
     """
     count = min(season, horizon)
-    found = values[:, values.shape[1] - season - origins + 1 :].unfold(1, season, 1)[..., :count]
-    found = torch.where(found.isnan(), values[:, -origins:, None], found)
-    return found if count == horizon else torch.cat([found] * -(-horizon // count), 2)[..., :horizon]
+    season_before = values[:, values.shape[1] - season - origins + 1 :].unfold(1, season, 1)[..., :count]
+    season_before = torch.where(season_before.isnan(), values[:, -origins:, None], season_before)
+    return season_before if count == horizon else torch.cat([season_before] * -(-horizon // count), 2)[..., :horizon]
 
 
 def _recent(values: Tensor, kept: int, origins: int) -> Tensor:
     """(batch, origins, kept): the last values before each of the last steps, less the last of them."""
     if not kept:
         return values.new_zeros(values.shape[0], origins, 0)
-    found = values[:, values.shape[1] - kept - origins + 1 :].unfold(1, kept, 1).nan_to_num()
-    return found - found[..., -1:]
+    recent = values[:, values.shape[1] - kept - origins + 1 :].unfold(1, kept, 1).nan_to_num()
+    return recent - recent[..., -1:]

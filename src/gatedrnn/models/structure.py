@@ -62,7 +62,7 @@ class Structure(TypedDict):
 
     cell: str
     options: dict[str, OptionValue]
-    """Of its cells, defaults included."""
+    """The options of its cells, defaults included."""
     layers: int
     bidirectional: bool
     hidden_size: int
@@ -70,15 +70,15 @@ class Structure(TypedDict):
     gates: list[str]
     reads_state: bool
     initialisation: Initialisation | None
-    """Of a cell; the key of files since the first version."""
+    """The initialisation of a cell; the key of files since the first version."""
     block: bool
     pooling: str
     state_size: int | None
     """Elements of the state of one sequence; None of a backbone, which has none of constant size."""
     multiply_adds_per_step: int
-    """Of matrix products with one row per step: the cores', the block's, and those of a linear map of numbers. An
-    embedding table and a linear path cost none; elementwise operations are not counted. A backbone's are counted as it
-    runs, those of attention too."""
+    """The multiply-adds of matrix products with one row per step: the cores', the block's, and those of a linear map of
+    numbers. An embedding table and a linear path cost none; elementwise operations are not counted. A backbone's are
+    counted as it runs, those of attention too."""
 
 
 def describe_structure(model: GatedRNNPreTrainedModel, steps: int = 1) -> Structure:
@@ -115,7 +115,7 @@ def describe_structure(model: GatedRNNPreTrainedModel, steps: int = 1) -> Struct
         "hidden_size": config.hidden_size,
         "embedding_size": config.embedding_size,
         "gates": list(gates),
-        "reads_state": any(layer.cell.reads_state for layer in layers),
+        "reads_state": any(layer._kind.iterates for layer in layers),
         "initialisation": {"weights": layers[0].weight_init, "biases": layers[0].bias_init} if layers else None,
         "block": config.block,
         "pooling": config.pooling,
@@ -125,7 +125,7 @@ def describe_structure(model: GatedRNNPreTrainedModel, steps: int = 1) -> Struct
 
 
 def multiply_adds(part: BackbonePart, features: int, steps: int) -> int:
-    """Of a backbone's products, per step of a sequence of that length; on the meta device it is 0."""
+    """The multiply-adds of a backbone's products, per step of a sequence of that length; on the meta device it is 0."""
     device = next(part.parameters()).device
     if device.type == "meta":
         return 0

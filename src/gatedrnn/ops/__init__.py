@@ -1,10 +1,10 @@
-"""The operations, one file each: contract, plain torch definition, choice of backend, gradient and second gradient."""
+"""Operations of layers and models: scans, dropout, the maximum over steps, the loss of a language model."""
 
-from gatedrnn.ops.backends import choose_backend
-from gatedrnn.ops.block_scan import block_scan, choose_block_backend
+from gatedrnn.kernels.backends import choose_backend
+from gatedrnn.kinds.block.op import block_scan, choose_block_backend
+from gatedrnn.kinds.scan.log_space import log_space_scan
+from gatedrnn.kinds.scan.op import linear_scan
 from gatedrnn.ops.dropout import dropout
-from gatedrnn.ops.linear_scan import linear_scan
-from gatedrnn.ops.log_space import log_space_scan
 from gatedrnn.ops.masked_max import masked_max
 
 __all__ = [

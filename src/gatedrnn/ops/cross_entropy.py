@@ -1,4 +1,4 @@
-"""The loss of a language model, without all of its logits ever in memory."""
+"""The loss of a language model, a chunk of logits at a time in memory."""
 
 import math
 from typing import Any
@@ -10,7 +10,7 @@ from torch.nn.functional import cross_entropy, linear, log_softmax, nll_loss
 from gatedrnn.shapes import Features, Table, Tokens
 
 CHUNK = 1 << 25
-"""Logits at a time: 128 MiB in float32."""
+"""The number of logits in a chunk: 128 MiB in float32."""
 
 
 def next_token_loss(hidden: Features, weight: Table, labels: Tokens, items: Tensor | int | None = None) -> Tensor:
@@ -20,7 +20,7 @@ def next_token_loss(hidden: Features, weight: Table, labels: Tokens, items: Tens
         hidden: (batch, time, width).
         weight: (vocab_size, width).
         labels: (batch, time); -100 does not count.
-        items: divisor of the sum; the labels of all batches under gradient accumulation. Those of this one if None.
+        items: divisor of the sum: the labels of all batches under gradient accumulation; those of this batch if None.
     """
     rows, wanted = hidden.flatten(0, -2), labels.flatten()
     if torch.compiler.is_compiling():  # where a number that depends on the labels would end the graph
@@ -34,7 +34,7 @@ def next_token_loss(hidden: Features, weight: Table, labels: Tokens, items: Tens
 
 @torch.no_grad()
 def token_losses(hidden: Features, weight: Table, labels: Tokens) -> Tensor:
-    """The cross-entropy of each label, (batch, time), float32; 0 for -100. Arguments as in `next_token_loss`."""
+    """Cross-entropy of each label, (batch, time), float32; 0 for -100. Arguments as in `next_token_loss`."""
     dtype = _product_dtype(hidden)
     rows, matrix, wanted = hidden.flatten(0, -2).to(dtype), weight.to(dtype), labels.flatten()
     step = max(1, CHUNK // len(weight))
@@ -46,7 +46,7 @@ def token_losses(hidden: Features, weight: Table, labels: Tokens) -> Tensor:
 
 
 class _LinearCrossEntropy(torch.autograd.Function):
-    """The sum over rows, times `factor`. Logits of a chunk are overwritten by their gradient and multiplied at once."""
+    """The sum over rows, times `factor`; the gradient overwrites a chunk's logits and is multiplied at once."""
 
     @staticmethod
     def forward(ctx: Any, rows: Tensor, weight: Tensor, labels: Tensor, dtype: torch.dtype, factor: float) -> Tensor:
@@ -81,7 +81,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
 
 
 def _product_dtype(hidden: Tensor) -> torch.dtype:
-    """What matrix products are taken in: narrow under autocast."""
+    """Return the dtype of matrix products: narrow under autocast."""
     device = hidden.device.type
     return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else hidden.dtype
 
@@ -92,7 +92,7 @@ def _cross_entropy(logits: Tensor, labels: Tensor, scale: float | None) -> Tenso
     Unless None, the gradient of their sum times `scale` overwrites `logits`.
     """
     if logits.device.type == "cpu" and logits.dtype != torch.float16:
-        from gatedrnn.kernels.cpu import cross_entropy
+        from gatedrnn.kernels.cpu.cross_entropy import cross_entropy
 
         return cross_entropy(logits, labels, scale)
     scores = log_softmax(logits, 1, dtype=torch.promote_types(logits.dtype, torch.float32))

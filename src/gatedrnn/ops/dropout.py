@@ -1,10 +1,10 @@
-"""Dropout whose mask is torch's own, drawn faster where torch's loop goes number by number."""
+"""Dropout with torch's own mask, drawn faster where torch's loop draws one element at a time."""
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from gatedrnn.ops.backends import has_cpu_kernels, native_kernels, observed
+from gatedrnn.kernels.backends import has_cpu_kernels, observed
 from gatedrnn.shapes import time_first
 
 
@@ -21,17 +21,13 @@ def dropout(x: Tensor, rate: float, training: bool = True) -> Tensor:
         >>> sorted(set(dropped.tolist()))
         [0.0, 2.0]
     """
-    if training and 0 < rate < 1 and _has_kernel(x):
-        mask, kept = torch.empty_like(x), torch.ones((), dtype=x.dtype).div_(1 - rate)
-        if mask.is_contiguous() or (mask.dim() == 3 and time_first(mask)):  # elements are drawn in the order of memory
-            native_kernels(x.device).fill_dropout_mask(mask, 1 - rate, kept, torch.default_generator)
+    if training and 0 < rate < 1 and not observed(x) and x.is_floating_point() and has_cpu_kernels(x.device):
+        # Read through its memory, so that nothing may follow the call.
+        from gatedrnn.kernels.cpu import dropout as kernel
+
+        mask, scale = torch.empty_like(x), torch.ones((), dtype=x.dtype).div_(1 - rate)
+        in_order = mask.is_contiguous() or (mask.dim() == 3 and time_first(mask))  # elements are drawn as they lie
+        if in_order and kernel.draws_as_torch():
+            kernel.fill_dropout_mask(mask, 1 - rate, scale, torch.default_generator)
             return x * mask
     return functional.dropout(x, rate, training)
-
-
-def _has_kernel(x: Tensor) -> bool:
-    """Whether a kernel draws for x: it is read through its memory, so that nothing may follow the call."""
-    if observed(x) or not x.is_floating_point() or not has_cpu_kernels(x.device):
-        return False
-    found: bool = native_kernels(x.device).draws_as_torch()
-    return found

@@ -3,15 +3,15 @@
 import torch
 from torch import Tensor
 
-from gatedrnn.ops._op import Gradients, register_gradient, through
-from gatedrnn.ops.backends import has_cpu_kernels, native_kernels, plain_torch_only
+from gatedrnn.kernels.backends import has_cpu_kernels, plain_torch_only
+from gatedrnn.kernels.op import FLOPS, Gradients, elementwise, register_gradient, through
 from gatedrnn.shapes import Flags, Series, Step
 
 KERNEL_DTYPES = (torch.float32, torch.float64)
 
 
 def masked_max(x: Series, mask: Flags | None = None) -> Step:
-    """The maximum of each channel over the real steps; 0 for a sequence without any.
+    """Return the maximum of each channel over the real steps; 0 for a sequence without any.
 
     Where several steps reach it, they share the gradient evenly, as in `torch.amax`.
 
@@ -25,8 +25,8 @@ def masked_max(x: Series, mask: Flags | None = None) -> Step:
         tensor([[3., 5.]])
     """
     if x.dtype in KERNEL_DTYPES and x.shape[1] and has_cpu_kernels(x.device) and not plain_torch_only():
-        found: Tensor = masked_max_in_kernel(x, mask)[0]
-        return found
+        largest: Tensor = masked_max_in_kernel(x, mask)[0]
+        return largest
     return _in_torch(x, mask)
 
 
@@ -39,9 +39,10 @@ def _in_torch(x: Series, mask: Flags | None) -> Step:
 
 @torch.library.custom_op("gatedrnn::masked_max", mutates_args=())
 def masked_max_in_kernel(x: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
-    """The maxima, and by how many steps each is reached."""
-    found: tuple[Tensor, Tensor] = native_kernels(x.device).masked_max(x, mask)
-    return found
+    """Return the maxima, and the number of steps that reach each."""
+    from gatedrnn.kernels.cpu import masked_max as kernel
+
+    return kernel.masked_max(x, mask)
 
 
 @masked_max_in_kernel.register_fake
@@ -52,9 +53,10 @@ def _(x: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
 
 @torch.library.custom_op("gatedrnn::masked_max_gradient", mutates_args=())
 def masked_max_gradient(upstream: Tensor, x: Tensor, mask: Tensor | None, largest: Tensor, count: Tensor) -> Tensor:
-    """The gradient of x."""
-    found: Tensor = native_kernels(x.device).masked_max_gradient(upstream, x, mask, largest, count)
-    return found
+    """Return the gradient of x."""
+    from gatedrnn.kernels.cpu import masked_max as kernel
+
+    return kernel.masked_max_gradient(upstream, x, mask, largest, count)
 
 
 @masked_max_gradient.register_fake
@@ -76,3 +78,4 @@ def _plain(x: Tensor, mask: Tensor | None) -> tuple[Tensor]:
 
 
 register_gradient(masked_max_in_kernel, ("x",), lambda outputs, **_: tuple(outputs), _backward, through(_plain, ("x",)))
+FLOPS |= {"masked_max": elementwise, "masked_max_gradient": elementwise}

@@ -15,12 +15,12 @@ COLOURS = (
     "#0072B2", "#A86400", "#007F5C", "#B3568A", "#6A51A3", "#C24A00", "#6E6E6E", "#7D7200",
     "#00456B", "#6B4400", "#004D38", "#7A2A5A", "#46307C", "#7F2E00", "#474747", "#544D00",
 )  # fmt: skip
-"""Of lines and marks on white."""
+"""The colours of lines and marks on white."""
 NIGHT = (
     "#56B4E9", "#E69F00", "#14B88A", "#E08FBD", "#A99BE0", "#FF7F3F", "#A3A3A3", "#D6C92E",
     "#A9D8F5", "#F7CF7F", "#84E0C4", "#F3C4DE", "#D3CBF5", "#FFB896", "#D0D0D0", "#EFE79A",
 )  # fmt: skip
-"""In their place on a dark page."""
+"""The colours of lines and marks on a dark page."""
 GREY = COLOURS[6]
 PLOTLY = "plotly-cartesian.min.js"
 """plotly.js with the two-dimensional traces alone, as npm has it: a third of what the Python package brings. Of the
@@ -28,8 +28,10 @@ version of the package in constraints.txt; MIT."""
 FONT = "system-ui, -apple-system, 'Segoe UI', 'Noto Sans KR', sans-serif"
 
 
-def dress(figure: go.Figure) -> go.Figure:
-    """Colours, type and margins of all reports; the legend at the bottom, below all titles on narrow screens too."""
+def apply_style(figure: go.Figure) -> go.Figure:
+    """Apply the colours, type and margins of all reports; the legend is at the bottom, below all titles on narrow
+    screens too.
+    """
     figure.update_layout(
         template="plotly_white", paper_bgcolor="rgba(0,0,0,0)", plot_bgcolor="rgba(0,0,0,0)",
         font={"family": FONT, "size": 13}, margin={"l": 10, "r": 10, "t": 20, "b": 10},
@@ -42,7 +44,7 @@ def write_page(package: str, template: str, path: Path, figures: dict[str, go.Fi
     """Write `path` from a template of `package` (or of this one): figures by title, and the values it shows."""
     config = {"displaylogo": False, "responsive": True}
     drawn = {
-        title: to_html(dress(figure), include_plotlyjs=False, full_html=False, config=config)
+        title: to_html(apply_style(figure), include_plotlyjs=False, full_html=False, config=config)
         for title, figure in figures.items()
     }
     script = files(__package__).joinpath(PLOTLY).read_text(encoding="utf-8") if drawn else ""
@@ -74,7 +76,7 @@ def render(package: str, template: str, **shown: object) -> str:
 
 
 def environment_rows(date: str, environment: Machine) -> list[tuple[str, str]]:
-    """When and where something was measured, as names and values."""
+    """The date and the machine of a measurement, as names and values."""
     return [
         ("date", date),
         *([("commit", commit)] if (commit := environment.get("commit")) else []),

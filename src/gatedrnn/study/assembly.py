@@ -8,7 +8,7 @@ import numpy as np
 
 from gatedrnn.data import TaskData
 from gatedrnn.executors import Records
-from gatedrnn.inspect.tracking import tracking
+from gatedrnn.kinds import kind_of
 from gatedrnn.models.backbones import BACKBONES
 from gatedrnn.registry import CellChoice
 from gatedrnn.study.beside import Confusion, Curve, Curves
@@ -40,13 +40,13 @@ from gatedrnn.trust import canonical_name, file_of, is_in_file
 
 
 class Compared(NamedTuple):
-    """What outcomes say."""
+    """The statistics of outcomes."""
 
     scores: dict[str, dict[str, Estimate]]
-    """By name and split."""
+    """The estimates by name and split."""
     pairs: list[PairResults]
     rivals: list[str]
-    """As in `ComparisonResults`."""
+    """The rivals of the best, as in `ComparisonResults`."""
 
 
 def assembled(
@@ -67,9 +67,9 @@ def assembled(
     """
     ladder, seeds = settings.contenders.ladder, settings.contenders.seeds
     metric = Metric.model_validate(metric_of(data), from_attributes=True)
-    runs = {one.name: [run_name(one.name, seed) for seed in seeds] for one in compared}
+    runs = {method.name: [run_name(method.name, seed) for seed in seeds] for method in compared}
     margin = MARGINS[metric.score] if margin is None else margin
-    found = statistics_of(runs, [one.name for one in plain], outcomes, metric, margin)
+    judged = statistics_of(runs, [method.name for method in plain], outcomes, metric, margin)
 
     def above(contender: Contender) -> str | None:
         cell = None if ladder is None else step_above(ladder, contender.cell)
@@ -83,7 +83,7 @@ def assembled(
         data=Data(
             sources=[Source.model_validate(source) for source in data.sources],
             label_names=list(data.label_names), notes=data.notes,
-            examples={split: len(own.counts) for split, own in one_run.items()}, unit=one_run["test"].unit,
+            examples={split: len(part.counts) for split, part in one_run.items()}, unit=one_run["test"].unit,
         ),
         contenders=[
             ContenderResults(
@@ -94,7 +94,7 @@ def assembled(
                 parameters=contender.parameters,
                 core_mismatch=contender.mismatch,
                 runs=[_scores_alone(records[run_name(contender.name, seed)]) for seed in seeds],
-                scores=found.scores[contender.name],
+                scores=judged.scores[contender.name],
                 step_above=above(contender),
                 still_improving=still_improving(runs[contender.name], curves, metric, margin),
             )
@@ -104,16 +104,17 @@ def assembled(
             contender=compared[0].name,
             plain=[
                 PlainScores(
-                    name=one.name, parameters=one.parameters, further=one.further, scores=found.scores[one.name],
+                    name=method.name, parameters=method.parameters, further=method.further,
+                    scores=judged.scores[method.name],
                 )
-                for one in plain
+                for method in plain
             ],
         ),
         margin=margin,
-        pairs=found.pairs,
-        rivals=found.rivals,
+        pairs=judged.pairs,
+        rivals=judged.rivals,
         classes={
-            contender.cell: tracking(CellChoice.parse(contender.cell).equations())
+            contender.cell: kind_of(cell := CellChoice.parse(contender.cell).equations()).tracking(cell)
             for contender in compared
             if canonical_name(contender.cell) not in BACKBONES
         },
@@ -133,17 +134,19 @@ def statistics_of(
         plain: names of plain baselines.
         outcomes: of every run and of every plain baseline, by name and split.
     """
-    own = {**runs, **{name: [name] for name in plain}}
+    members = {**runs, **{name: [name] for name in plain}}
     tables = {
         split: Table([
-            Sample(np.array([outcomes[run][split].values for run in found]), outcomes[found[0]][split].counts,
-                   metric.score, name in plain)
-            for name, found in own.items()
+            Sample(np.array([outcomes[run][split].values for run in names_of_runs]),
+                   outcomes[names_of_runs[0]][split].counts, metric.score, name in plain)
+            for name, names_of_runs in members.items()
         ])
-        for split in outcomes[next(iter(own.values()))[0]]
+        for split in outcomes[next(iter(members.values()))[0]]
     }  # fmt: skip
-    estimates, names = {split: table.estimates() for split, table in tables.items()}, list(own)
-    scores = {name: {split: found[number] for split, found in estimates.items()} for number, name in enumerate(names)}
+    estimates, names = {split: table.estimates() for split, table in tables.items()}, list(members)
+    scores = {
+        name: {split: by_split[number] for split, by_split in estimates.items()} for number, name in enumerate(names)
+    }
     pairs = [
         PairResults(
             contender=names[pair.first], other=names[pair.second], difference=pair.difference, better=pair.better,
@@ -157,7 +160,7 @@ def statistics_of(
 
 
 def still_improving(runs: list[str], curves: Curves, metric: Metric, margin: float) -> int:
-    """How many of these runs improved by more than the margin in the last fifth of their steps."""
+    """The number of these runs that improved by more than the margin in the last fifth of their steps."""
     return sum(_gained_lately(curves.runs[name], metric) > margin for name in runs)
 
 
@@ -166,8 +169,9 @@ def _scores_alone(run: RunResult) -> RunScores:
 
 
 def _gained_lately(curve: Curve, metric: Metric) -> float:
-    """By how much the score improved in the last fifth of the steps, as a part of it for perplexities; where
-    validations are further apart, a fifth's share of what the last of them gained."""
+    """The improvement of the score in the last fifth of the steps, as a part of it for perplexities; where validations
+    are further apart, a fifth's share of what the last of them gained.
+    """
     last = curve.step[-1] if curve.step else 0
     points = list(zip(curve.step, curve.score, strict=True))
     earlier = [(step, score) for step, score in points if step <= 0.8 * last]
@@ -185,19 +189,19 @@ def curves_of(runs: dict[str, RunSettings], data: TaskData, folder: Path) -> Cur
 
     def curve(name: str) -> Curve:
         lines = [line for line in read_metrics(folder / name / "metrics.jsonl") if "validation_loss" in line]
-        loss, own = ([line[key] for line in lines] for key in ("validation_loss", score))
-        return Curve(step=[line["step"] for line in lines], loss=loss, score=own)
+        loss, scores_of_run = ([line[key] for line in lines] for key in ("validation_loss", score))
+        return Curve(step=[line["step"] for line in lines], loss=loss, score=scores_of_run)
 
     return Curves(runs={name: curve(name) for name in runs})
 
 
 def records_beside(records: Records, curves: Curves) -> dict[str, Record]:
-    """What is too large for results.json, by file."""
-    found: dict[str, Record] = {Curves.FILE: curves}
+    """The records that are too large for results.json, by file."""
+    by_file: dict[str, Record] = {Curves.FILE: curves}
     confusion = {name: record.confusion for name, record in records.items()}
     if all(confusion.values()):
-        found[Confusion.FILE] = Confusion.model_validate({"runs": confusion})
-    return found
+        by_file[Confusion.FILE] = Confusion.model_validate({"runs": confusion})
+    return by_file
 
 
 def _without_paths(settings: dict[str, Any]) -> dict[str, Any]:

@@ -14,19 +14,19 @@ class PlainBaseline(NamedTuple):
     parameters: int | None
     """Weights, leaves or n-grams; None where it has none to speak of."""
     outcomes: dict[str, Outcomes]
-    """By split."""
+    """The outcomes by split."""
     seconds: float
-    """Of fitting; of a method that is fitted to each series anew, of fitting and forecasting."""
+    """The seconds of fitting; of a method that is fitted to each series anew, of fitting and forecasting."""
     scores: dict[str, Scores]
-    """By split, of forecasts; empty for all else, whose outcomes say all."""
+    """The scores of forecasts by split; empty for all else, whose outcomes say all."""
 
 
 class Fitted(NamedTuple):
-    """What fitting gives: its size, and how it answers a split."""
+    """A fitted method: its size, and a function that answers a split."""
 
     parameters: int | None
     answer: Callable[[str], Outcomes]
 
 
 Fit: TypeAlias = Callable[[], Fitted | None]
-"""None where the task gives nothing to fit to."""
+"""A function that fits a method; it returns None where the task gives nothing to fit to."""

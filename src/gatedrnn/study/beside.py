@@ -29,7 +29,7 @@ class Curves(Beside):
     FILE: ClassVar[str] = "curves.json.gz"
 
     runs: dict[str, Curve]
-    """By the name of the run."""
+    """The curves by the name of the run."""
 
 
 class Confusion(Beside):
@@ -38,7 +38,7 @@ class Confusion(Beside):
     FILE: ClassVar[str] = "confusion.json.gz"
 
     runs: dict[str, dict[str, list[list[int]]]]
-    """By the name of the run and by split; rows are true classes, columns predicted ones."""
+    """The confusion matrices by the name of the run and by split; rows are true classes, columns predicted ones."""
 
 
 class Trial(Record):
@@ -47,12 +47,12 @@ class Trial(Record):
     contender: str
     number: int
     values: dict[str, bool | int | float | str]
-    """Of the settings that were searched."""
+    """The values of the settings that were searched."""
     score: float | None
-    """On the validation split; None where the loss became NaN or infinite."""
+    """The score on the validation split; None where the loss became NaN or infinite."""
     loss: float | None
     seconds: float | None
-    """Of training; None where the loss became NaN or infinite, and in results.json."""
+    """The seconds of training; None where the loss became NaN or infinite, and in results.json."""
 
 
 class Trials(Beside):

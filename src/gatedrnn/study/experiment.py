@@ -32,14 +32,14 @@ from gatedrnn.train.finished import outcomes_of
 from gatedrnn.train.folder import as_of_now, differences, is_free
 from gatedrnn.train.model import build_model
 from gatedrnn.train.outcomes import OUTCOMES, Outcomes, read_outcomes, write_outcomes
-from gatedrnn.train.resources import demand_room
+from gatedrnn.train.resources import check_room
 from gatedrnn.train.settings import RunSettings
 from gatedrnn.trust import file_of, is_in_file
 
 LOG = logging.getLogger("gatedrnn")
 _RESTORE = "restore it, give another --output, or --fresh to start over"
 SPEED_SECONDS = 2.0
-"""How long the speed of each contender is measured."""
+"""The seconds for which the speed of each contender is measured."""
 TORCH = "torch"
 PLAIN_OUTCOMES = "plain.npz"
 PLAIN = TypeAdapter(list[PlainFit])
@@ -110,10 +110,10 @@ class Comparison:
         if "validation" not in self.data.evaluation:
             raise DataError("a comparison chooses by a validation split, and these data have none: they are too few")
         who = settings.contenders
-        demand_room(settings.run(who.cells[0], who.hidden_size, who.seeds[0]), self.data)
+        check_room(settings.run(who.cells[0], who.hidden_size, who.seeds[0]), self.data)
         self.contenders = contenders(settings, self.data)
         self.steps: dict[str, int] = {}
-        """Of each contender's runs, where they are not those of the recipe."""
+        """The steps of each contender's runs, where they are not those of the recipe."""
         self.trials: Trials | None = None
         self.found: SearchResults | None = None
         search = settings.search
@@ -122,7 +122,7 @@ class Comparison:
 
     @property
     def runs(self) -> dict[str, RunSettings]:
-        """By name, all contenders with the first seed, then with the next."""
+        """The settings of runs by name, all contenders with the first seed, then with the next."""
         return {
             run_name(contender.name, seed): self._run(contender, seed)
             for seed in self.settings.contenders.seeds
@@ -142,7 +142,10 @@ class Comparison:
     def _bases(self) -> dict[str, RunSettings]:
         """A run of each contender by the recipe."""
         seed = self.settings.contenders.seeds[0]
-        return {one.name: self.settings.run(one.cell, one.hidden_size, seed) for one in self.contenders}
+        return {
+            contender.name: self.settings.run(contender.cell, contender.hidden_size, seed)
+            for contender in self.contenders
+        }
 
     def prepare(self, executor: Executor, on_progress: OnProgress) -> None:
         """Whatever the settings of runs depend on: steps that take equal seconds, and the trials of a search.
@@ -157,8 +160,9 @@ class Comparison:
             self.trials, self.found = Trials(trials=trials), self.search.results(trials)
 
     def _steps_in_equal_seconds(self) -> dict[str, int]:
-        """By contender: as many as take the baseline's seconds for those matched by time, and the baseline's for all
-        others. From here on they are settings like any other."""
+        """The steps of each contender: as many as take the baseline's seconds for those matched by time, and the
+        baseline's for all others. From here on they are settings like any other.
+        """
         who, bases = self.settings.contenders, self._bases()
         speed = self._speed(bases, SPEED_SECONDS)
         base = next(iter(bases.values()))
@@ -169,11 +173,14 @@ class Comparison:
             batches = self.data.train.steps_per_epoch(base.train.batch_size)
             steps = base.train.total_steps or base.train.epochs * -(-batches // base.train.accumulate)
             seconds = steps * tokens / speed[self.contenders[0].name].median
-        rates = {one.name: one.name if one.match == "time" else self.contenders[0].name for one in self.contenders}
+        rates = {
+            contender.name: contender.name if contender.match == "time" else self.contenders[0].name
+            for contender in self.contenders
+        }
         return {name: max(1, round(seconds * speed[rate].median / tokens)) for name, rate in rates.items()}
 
     def _speed(self, runs: dict[str, RunSettings], seconds: float) -> dict[str, Speed]:
-        """Of each contender's training, all in turn; measured once."""
+        """The speed of each contender's training, all in turn; measured once."""
         return _once(self.folder / "speed.json", SPEEDS, lambda: training_speed(runs, self.data, seconds))
 
     def check(self, *, fresh: bool) -> None:
@@ -226,7 +233,9 @@ class Comparison:
 
     def has_begun(self) -> bool:
         """Whether a run of it has begun."""
-        return (self.folder / TRIALS).exists() or any((self.folder / one.name).exists() for one in self.contenders)
+        return (self.folder / TRIALS).exists() or any(
+            (self.folder / contender.name).exists() for contender in self.contenders
+        )
 
     def plain(self) -> list[PlainFit]:
         """The task's plain baselines, fitted once."""
@@ -235,12 +244,17 @@ class Comparison:
             path.unlink(missing_ok=True)  # half of what is written here
 
         def fit() -> list[PlainFit]:
-            found = plain_baselines(self.data, self.settings.threads)
-            write_outcomes(outcomes, _by_run_and_split({one.name: one.outcomes for one in found}))
+            baselines = plain_baselines(self.data, self.settings.threads)
+            write_outcomes(outcomes, _by_run_and_split({baseline.name: baseline.outcomes for baseline in baselines}))
             manifest.add(self.folder, outcomes.name)
             return [
-                PlainFit(name=one.name, parameters=one.parameters, seconds=one.seconds, further=one.scores)
-                for one in found
+                PlainFit(
+                    name=baseline.name,
+                    parameters=baseline.parameters,
+                    seconds=baseline.seconds,
+                    further=baseline.scores,
+                )
+                for baseline in baselines
             ]
 
         return _once(path, PLAIN, fit)
@@ -264,7 +278,7 @@ class Comparison:
         firsts = {contender.name: self.runs[run_name(contender.name, seed)] for contender in self.contenders}
         measured = ComparisonMeasured(
             runs={name: record.measured for name, record in records.items()},
-            plain_seconds={one.name: one.seconds for one in plain},
+            plain_seconds={baseline.name: baseline.seconds for baseline in plain},
             memory_mib=_once(folder / "memory.json", MEMORY, lambda: _memory(firsts)) if memory else None,
             speed=self._speed(firsts, speed_seconds),
             trial_seconds=None if self.trials is None else mean_seconds(self.trials.trials),
@@ -277,7 +291,10 @@ class Comparison:
         )
         outcomes = {name: outcomes_of(folder / name, data) for name in records}
         of_plain = read_outcomes(folder / PLAIN_OUTCOMES)
-        outcomes |= {one.name: {split: of_plain[f"{one.name}/{split}"] for split in data.evaluation} for one in plain}
+        outcomes |= {
+            baseline.name: {split: of_plain[f"{baseline.name}/{split}"] for split in data.evaluation}
+            for baseline in plain
+        }
         curves = curves_of(self.runs, data, folder)
         results = assembled(
             settings, data, self.contenders, records, curves, outcomes, plain, self.found, margin, measured
@@ -298,7 +315,7 @@ def _written(settings: CompareSettings, sources: list[dict[str, Any]]) -> dict[s
 
 
 def _files(settings: CompareSettings) -> list[dict[str, Any]]:
-    """Of contenders: another content is another contender."""
+    """The Python files of contenders with their sums: another content is another contender."""
     files = [file_of(cell) for cell in settings.contenders.cells if is_in_file(cell)]
     return [{"name": file.name, "sha256": hashlib.sha256(file.read_bytes()).hexdigest()} for file in files]
 
@@ -332,5 +349,5 @@ def _runs_on(settings: CompareSettings, data: TaskData, contender: Contender) ->
 
 
 def _by_run_and_split(outcomes: Mapping[str, Mapping[str, Outcomes]]) -> dict[str, Outcomes]:
-    """As they are named in a file."""
-    return {f"{name}/{split}": one for name, own in outcomes.items() for split, one in own.items()}
+    """The outcomes by the names that a file has for them."""
+    return {f"{name}/{split}": outcome for name, by_split in outcomes.items() for split, outcome in by_split.items()}

@@ -29,22 +29,22 @@ def as_csv(results: Mapping[str, ComparisonResults]) -> str:
     text = io.StringIO()
     writer = csv.DictWriter(text, COLUMNS, restval="", lineterminator="\n")
     writer.writeheader()
-    for task, own in results.items():
-        memory = own.measured.memory_mib or {}
-        for row in own.contenders:
+    for task, study in results.items():
+        memory = study.measured.memory_mib or {}
+        for row in study.contenders:
             shared = {
                 "contender": row.name, "cell": row.cell, "match": row.match, "core_parameters": row.parameters.core,
-                "total_parameters": row.parameters.total, "training_seconds": f"{own.training_seconds(row):.3f}",
-                "tokens_per_second": f"{own.measured.speed[row.name].median:.0f}", "memory_mib": memory.get(row.name),
+                "total_parameters": row.parameters.total, "training_seconds": f"{study.training_seconds(row):.3f}",
+                "tokens_per_second": f"{study.measured.speed[row.name].median:.0f}", "memory_mib": memory.get(row.name),
             }  # fmt: skip
-            writer.writerows(_lines(task, own, shared, row.scores))
-        for plain in own.baseline.plain:
-            seconds = own.measured.plain_seconds[plain.name]
+            writer.writerows(_lines(task, study, shared, row.scores))
+        for plain in study.baseline.plain:
+            seconds = study.measured.plain_seconds[plain.name]
             shared = {
                 "contender": plain.name, "match": "plain", "total_parameters": plain.parameters,
                 "training_seconds": f"{seconds:.3f}",
             }  # fmt: skip
-            writer.writerows(_lines(task, own, shared, plain.scores))
+            writer.writerows(_lines(task, study, shared, plain.scores))
     return text.getvalue()
 
 
@@ -59,8 +59,12 @@ def _lines(
         }  # fmt: skip
         if split == "test" and name != baseline:
             pair = results.pair(name, baseline)
-            found = pair.difference
-            line |= {"difference": found.mean, "difference_low": found.low, "difference_high": found.high}
+            gap = pair.difference
+            line |= {
+                "difference": gap.mean,
+                "difference_low": gap.low,
+                "difference_high": gap.high,
+            }
             line["verdict"] = pair.verdict
         lines.append(line)
     return lines

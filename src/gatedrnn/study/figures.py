@@ -58,7 +58,7 @@ def _colours(results: ComparisonResults) -> dict[str, str]:
 
 
 def _error_bar(estimate: Estimate, colour: str) -> dict[str, Any] | None:
-    """From the mean to either end of its interval; None where there is none."""
+    """An error bar from the mean to either end of its interval; None where there is none."""
     low, high = estimate.low, estimate.high
     if low is None or high is None:
         return None
@@ -133,25 +133,25 @@ def _ladder(results: ComparisonResults) -> dict[str, go.Figure]:
 
 
 def _prices(results: ComparisonResults) -> dict[str, dict[str, float]]:
-    """What each contender and plain baseline costs, by the title of an axis; who has no such cost is left out."""
+    """The cost of each contender and plain baseline, by the title of an axis; rows without such a cost are left out."""
     ranked, memory = results.ranked(), results.measured.memory_mib or {}
     sizes = {row.name: row.parameters if isinstance(row, PlainScores) else row.parameters.total for row in ranked}
-    found = {
+    prices = {
         "training time in seconds": {row.name: results.seconds(row.name) for row in ranked},
         "trained parameters": {name: float(size) for name, size in sizes.items() if size is not None},
         "memory of training in MiB": {name: peak for name, peak in memory.items() if peak is not None},
     }
-    return {title: own for title, own in found.items() if own}
+    return {title: price for title, price in prices.items() if price}
 
 
 def _front(results: ComparisonResults, price: dict[str, float]) -> list[ContenderResults | PlainScores]:
-    """Those whose score no cheaper one reaches, by price."""
-    sign, found = results.metric.sign, list[ContenderResults | PlainScores]()
+    """The rows whose score no cheaper one reaches, by price."""
+    sign, front = results.metric.sign, list[ContenderResults | PlainScores]()
     priced = [row for row in results.ranked() if row.name in price]
     for row in sorted(priced, key=lambda row: (price[row.name], -sign * row.scores["test"].mean)):
-        if not found or sign * row.scores["test"].mean > sign * found[-1].scores["test"].mean:
-            found.append(row)
-    return found
+        if not front or sign * row.scores["test"].mean > sign * front[-1].scores["test"].mean:
+            front.append(row)
+    return front
 
 
 def _against_price(results: ComparisonResults) -> go.Figure:
@@ -178,7 +178,7 @@ def _against_price(results: ComparisonResults) -> go.Figure:
     buttons = [
         {
             "label": title, "method": "update",
-            "args": [{"visible": [own == number for own in trace_of]}, {"xaxis.title.text": title}],
+            "args": [{"visible": [axis == number for axis in trace_of]}, {"xaxis.title.text": title}],
         }
         for number, title in enumerate(prices)
     ]  # fmt: skip
@@ -210,8 +210,8 @@ def _tuning(results: ComparisonResults, search: SearchResults) -> go.Figure:
             y=curve.median, mode="lines", name=row.name,
             line={"color": colour, "dash": dashes[row.name], "width": 2}, hovertemplate="%{x:.4~g}: %{y:.4f}",
         )  # fmt: skip
-        for own, unit in zip(xs.values(), (1.0, minutes[row.name]), strict=True):
-            own += [[unit * n for n in around], [unit * n for n in numbers]]
+        for lines, unit in zip(xs.values(), (1.0, minutes[row.name]), strict=True):
+            lines += [[unit * n for n in around], [unit * n for n in numbers]]
     # The far side of a band soon is as far as a score can be: the axis shows the curves and the near side.
     near = "low" if results.metric.higher_is_better else "high"
     curves = [search.curves[row.name] for row in results.contenders]
@@ -262,8 +262,8 @@ def _choice_of_axis(figure: go.Figure, xs: dict[str, list[list[float]]], first: 
         first: which one is shown at first.
     """
     buttons = [
-        {"label": title.partition(" (")[0], "method": "update", "args": [{"x": own}, {"xaxis.title.text": title}]}
-        for title, own in xs.items()
+        {"label": title.partition(" (")[0], "method": "update", "args": [{"x": lines}, {"xaxis.title.text": title}]}
+        for title, lines in xs.items()
     ]
     title, shown = list(xs.items())[first]
     for trace, values in zip(figure.data, shown, strict=True):
@@ -352,11 +352,11 @@ def reach_figure(answers: TaskAnswers) -> go.Figure:
         values = [[curve[length] for curve in by_seed] for length in lengths]
         figure.add_scatter(
             x=[*lengths, *reversed(lengths)],
-            y=[*(max(own) for own in values), *(min(own) for own in reversed(values))],
+            y=[*(max(scores) for scores in values), *(min(scores) for scores in reversed(values))],
             fill="toself", fillcolor=colour, opacity=0.15, line={"width": 0}, hoverinfo="skip", showlegend=False,
         )  # fmt: skip
         figure.add_scatter(
-            x=lengths, y=[sum(own) / len(own) for own in values], mode="lines+markers", name=cell,
+            x=lengths, y=[sum(scores) / len(scores) for scores in values], mode="lines+markers", name=cell,
             line={"color": colour, "width": 2}, hovertemplate="%{x:,} steps: %{y:.4f}",
         )  # fmt: skip
     figure.add_vline(x=answers.trained_at, line={"dash": "dot", "color": GREY})

@@ -20,7 +20,7 @@ from gatedrnn.data import Batch, TaskData, Windows
 from gatedrnn.models.forecast_units import Scale, naive_forecast
 from gatedrnn.models.smoothing import filled
 from gatedrnn.study.baseline import PlainBaseline
-from gatedrnn.study.tabular import demand_lightgbm
+from gatedrnn.study.tabular import check_lightgbm
 from gatedrnn.train.forecast_scores import ForecastTally
 
 LOG = logging.getLogger("gatedrnn")
@@ -29,7 +29,7 @@ Forecast = Callable[[Windows, np.ndarray], np.ndarray]
 
 
 class Fitted(NamedTuple):
-    """What fitting gives."""
+    """A fitted method of forecasts."""
 
     parameters: int | None
     forecast: Forecast
@@ -42,9 +42,9 @@ Fit = Callable[[], Fitted]
 MOST_REFITS = 1_000
 """Windows of all splits together to which a method is fitted one by one."""
 LONGEST_SEASON = 24
-"""Of exponential smoothing: statsforecast's AutoETS leaves longer seasons out."""
+"""The longest season of exponential smoothing: statsforecast's AutoETS leaves longer seasons out."""
 MOST_ROWS = 300_000
-"""Of a table that trees are fitted to."""
+"""The most rows of a table that trees are fitted to."""
 ROWS = 2_000
 """Windows that are forecast together."""
 KERNEL, STEPS, BATCH, RATE = 25, 3_000, 64, 1e-3
@@ -87,7 +87,7 @@ def _scored(name: str, fit: Fit, data: TaskData, levels: list[float]) -> PlainBa
 
 
 class _Task:
-    """What all methods need."""
+    """The data and settings that all methods need."""
 
     def __init__(self, data: TaskData, threads: int, refits: int) -> None:
         assert isinstance(data.train, Windows)
@@ -118,37 +118,38 @@ class _Task:
         """The last season again and again, with the change of its mean from the season before if `level`; intervals
         from the deviation of what it was off in training."""
         train = self.train
-        off = [_off(one.values[:stop], season, level) for one, stop in zip(train.series, train.stop, strict=True)]
+        off = [_off(series.values[:stop], season, level) for series, stop in zip(train.series, train.stop, strict=True)]
         deviation, steps = _deviations(off), np.arange(train.horizon)
         z = norm.ppf(self.levels)
 
         def forecast(windows: Windows, places: np.ndarray) -> np.ndarray:
-            found = naive_forecast(windows.collate(places)["past_values"], season, windows.horizon).numpy()
+            naive = naive_forecast(windows.collate(places)["past_values"], season, windows.horizon).numpy()
             if level:
                 last = [windows.series[number].values[:origin] for number, origin in places]
-                found = found + np.array([_change(values, season) for values in last])[:, None] * (1 + steps // season)
+                naive = naive + np.array([_change(values, season) for values in last])[:, None] * (1 + steps // season)
             spread = deviation[places[:, 0], None] * np.sqrt(1 + steps // season)
-            return np.asarray(found[..., None] + spread[..., None] * z)
+            return np.asarray(naive[..., None] + spread[..., None] * z)
 
         return Fitted(None, forecast, refits=False)
 
     def _drift(self) -> Fitted:
         """The straight line through the first and the last value; intervals as of the last value."""
         train = self.train
-        off = [_off(one.values[:stop], 1, False) for one, stop in zip(train.series, train.stop, strict=True)]
-        deviation = _deviations([own - own.mean() if len(own) else own for own in off])
+        off = [_off(series.values[:stop], 1, False) for series, stop in zip(train.series, train.stop, strict=True)]
+        deviation = _deviations([errors - errors.mean() if len(errors) else errors for errors in off])
         z, steps = norm.ppf(self.levels), np.arange(1, train.horizon + 1)
 
         def forecast(windows: Windows, places: np.ndarray) -> np.ndarray:
-            found = np.stack([_line(windows.series[number].values[:origin], steps) for number, origin in places])
+            lines = np.stack([_line(windows.series[number].values[:origin], steps) for number, origin in places])
             spread = deviation[places[:, 0], None] * np.sqrt(steps)
-            return np.asarray(found[..., None] + spread[..., None] * z)
+            return np.asarray(lines[..., None] + spread[..., None] * z)
 
         return Fitted(None, forecast, refits=False)
 
     def _statistical_methods(self) -> Iterator[tuple[str, Fit]]:
-        """Those of statsforecast, whose exponential smoothing takes no season of more than 24 steps: such are taken off
-        first, by MSTL, where two of each are there before the first origin."""
+        """The methods of statsforecast, whose exponential smoothing takes no season of more than 24 steps: such are
+        taken off first, by MSTL, where two of each are there before the first origin.
+        """
         seasons = [season for season in self.seasons if season > 1]
         before = min(int(origin) for split in self.evaluation for _, origin in split.places)
         if seasons and max(seasons) > LONGEST_SEASON and before >= 2 * max(seasons):
@@ -177,8 +178,8 @@ class _Task:
                 parts.append(pd.DataFrame({"unique_id": row, "ds": np.arange(len(values)), "y": values}))
             # Of series too short for it, the last value.
             engine = StatsForecast([method], freq=1, n_jobs=self.threads, fallback_model=models.Naive())
-            found = engine.forecast(df=pd.concat(parts), h=windows.horizon, level=levels or None)
-            columns = found.sort_values(["unique_id", "ds"])[[repr(method) + name for name in names]].to_numpy()
+            frame = engine.forecast(df=pd.concat(parts), h=windows.horizon, level=levels or None)
+            columns = frame.sort_values(["unique_id", "ds"])[[repr(method) + name for name in names]].to_numpy()
             result: np.ndarray = columns.reshape(len(places), windows.horizon, len(names))
             return result
 
@@ -199,17 +200,17 @@ class _Task:
             edges = torch.cat([units[:, :1].expand(-1, (KERNEL - 1) // 2), units], dim=1)
             edges = torch.cat([edges, units[:, -1:].expand(-1, KERNEL // 2)], dim=1)
             trend = edges.unfold(1, KERNEL, 1).mean(2)
-            found = trend @ maps[0] + (units - trend) @ maps[1] + bias
-            return scale, found.view(len(past), horizon, len(levels))
+            fitted = trend @ maps[0] + (units - trend) @ maps[1] + bias
+            return scale, fitted.view(len(past), horizon, len(levels))
 
         one_origin = self._training_windows()
         optimizer = torch.optim.Adam([*maps, bias], RATE)
         steps = one_origin.steps_per_epoch(BATCH)
         for step in range(STEPS):
             batch = one_origin.batch(0, step // steps, step % steps, BATCH)
-            scale, found = quantiles(batch["past_values"], batch["deviation"])
+            scale, fitted = quantiles(batch["past_values"], batch["deviation"])
             true = scale.units(batch["labels"])
-            error = (true.unsqueeze(-1) - found).nan_to_num()
+            error = (true.unsqueeze(-1) - fitted).nan_to_num()
             loss = torch.maximum(levels * error, (levels - 1) * error).mean()
             optimizer.zero_grad()
             loss.backward()
@@ -218,15 +219,15 @@ class _Task:
         def forecast(windows: Windows, places: np.ndarray) -> np.ndarray:
             with torch.no_grad():
                 batch = windows.collate(places)
-                scale, found = quantiles(batch["past_values"], batch["deviation"])
-            return np.sort(scale.original(found).numpy(), axis=2)
+                scale, fitted = quantiles(batch["past_values"], batch["deviation"])
+            return np.sort(scale.original(fitted).numpy(), axis=2)
 
         return Fitted((2 * context + 1) * horizon * len(levels), forecast, refits=False)
 
     def _boosted(self) -> Fitted:
         """One model a quantile for all series and steps of the horizon: what is to be added to the seasonal naive
         forecast in units of the window, from the step, the last values, and those of the same phase."""
-        demand_lightgbm()
+        check_lightgbm()
         from lightgbm import LGBMRegressor
 
         season, horizon = self.seasons[0], self.train.horizon
@@ -261,23 +262,23 @@ class _Task:
 
 
 def _off(values: np.ndarray, season: int, level: bool) -> np.ndarray:
-    """What the last season, with the change of its level, is off for the next value, wherever both are there."""
-    found: np.ndarray = values[season:] - values[:-season]
+    """The errors of the last season, with the change of its level, for the next value, wherever both are there."""
+    errors: np.ndarray = values[season:] - values[:-season]
     if level:
         whole = np.lib.stride_tricks.sliding_window_view(np.pad(values, (season, 0), constant_values=np.nan), season)
         means = whole[: len(values)].mean(1)  # of the season before each step
-        found = found - (means - np.roll(means, season))[season:]
-    return found[~np.isnan(found)]
+        errors = errors - (means - np.roll(means, season))[season:]
+    return errors[~np.isnan(errors)]
 
 
 def _deviations(off: Sequence[np.ndarray]) -> np.ndarray:
-    """Of each series; of all together, where it has none of its own."""
+    """The deviation of each series; of all together, where it has none of its own."""
     usual = float(np.sqrt(np.mean(np.square(np.concatenate(off))))) if any(map(len, off)) else 0.0
-    return np.array([float(np.sqrt(np.mean(np.square(own)))) if len(own) else usual for own in off])
+    return np.array([float(np.sqrt(np.mean(np.square(errors)))) if len(errors) else usual for errors in off])
 
 
 def _change(values: np.ndarray, season: int) -> float:
-    """Of the mean from the season before the last to the last; 0 where one of them has no value."""
+    """The change of the mean from the season before the last to the last; 0 where one of them has no value."""
     last, before = values[-season:], values[-2 * season : -season]
     if np.isnan(last).all() or not len(before) or np.isnan(before).all():
         return 0.0
@@ -292,22 +293,22 @@ def _line(values: np.ndarray, steps: np.ndarray) -> np.ndarray:
 
 
 def _named(level: float) -> str:
-    """As statsforecast names a quantile."""
+    """The suffix by which statsforecast names a quantile."""
     if level == 0.5:
         return ""
     return f"-{'lo' if level < 0.5 else 'hi'}-{_width(level)}"
 
 
 def _width(level: float) -> float:
-    """Of the interval that a quantile ends, in percent: a whole number where it is one."""
+    """The width of the interval that a quantile ends, in percent: a whole number where it is one."""
     width = abs(round(100 * (2 * level - 1), 6))
     return width if width % 1 else int(width)
 
 
 def _without_gaps(values: np.ndarray) -> np.ndarray:
     seen = np.flatnonzero(~np.isnan(values))
-    found: np.ndarray = np.interp(np.arange(seen[0], len(values)), seen, values[seen])
-    return found
+    filled: np.ndarray = np.interp(np.arange(seen[0], len(values)), seen, values[seen])
+    return filled
 
 
 def _without_gaps_by_season(units: Tensor, season: int) -> Tensor:
@@ -323,8 +324,9 @@ def _some(windows: Windows, most: int) -> np.ndarray:
 
 
 def _lags(batch: Batch, season: int, horizon: int) -> tuple[Scale, np.ndarray, np.ndarray]:
-    """Of a batch of windows: their scale; features (rows, horizon, features); the seasonal naive forecast, (rows,
-    horizon), in units of the window."""
+    """The lags of a batch of windows: their scale; features (rows, horizon, features); the seasonal naive forecast,
+    (rows, horizon), in units of the window.
+    """
     scale = Scale.of(batch["past_values"], batch["deviation"])
     units = _without_gaps_by_season(scale.units(batch["past_values"]), season).numpy()
     width = max(season, 1)

@@ -22,7 +22,7 @@ from gatedrnn.study.results import ComparisonResults
 from gatedrnn.study.statistics import ERROR, Array
 
 RESAMPLES = 9_999
-"""Of ranks, where all their permutations are more."""
+"""The most permutations of ranks that are drawn."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Joined:
 
     tasks: dict[str, ComparisonResults]
     contenders: list[str]
-    """Those of all comparisons, the baseline first."""
+    """The contenders of all comparisons, the baseline first."""
 
     @cached_property
     def ranks(self) -> Array:
@@ -44,23 +44,25 @@ class Joined:
 
     @property
     def average_ranks(self) -> dict[str, float]:
-        """By contender, the best first."""
+        """The average rank of each contender, the best first."""
         means = zip(self.contenders, self.ranks.mean(0).tolist(), strict=True)
         return dict(sorted(means, key=lambda pair: pair[1]))
 
     @cached_property
     def probability(self) -> float:
-        """Of average ranks as far apart as these, did all contenders perform alike."""
+        """The probability of average ranks as far apart as these, did all contenders perform alike."""
         columns = tuple(self.ranks.T)
-        found = permutation_test(
-            columns, lambda *own: float(np.square([np.mean(ranks) for ranks in own]).sum()),
+        test = permutation_test(
+            columns, lambda *ranked: float(np.square([np.mean(ranks) for ranks in ranked]).sum()),
             permutation_type="samples", alternative="greater", n_resamples=RESAMPLES, rng=0,
         )  # fmt: skip
-        return float(found.pvalue)
+        return float(test.pvalue)
 
     @property
     def critical_difference(self) -> float:
-        """Of two average ranks: below it they are not distinguished (Nemenyi, 95 % for all pairs together)."""
+        """The difference of two average ranks below which they are not distinguished (Nemenyi, 95 % for all pairs
+        together).
+        """
         tasks, count = self.ranks.shape
         quantile = studentized_range.isf(ERROR, count, np.inf) / np.sqrt(2)
         return float(quantile * np.sqrt(count * (count + 1) / (6 * tasks)))
@@ -71,15 +73,15 @@ class Joined:
         ranked = list(self.average_ranks.items())
         if self.probability > ERROR:
             return [[name for name, _ in ranked]]
-        found: list[list[str]] = []
+        sets: list[list[str]] = []
         for place, (_, lowest) in enumerate(ranked):
             group = [name for name, rank in ranked[place:] if rank - lowest <= self.critical_difference]
-            if len(group) > 1 and not (found and set(group) <= set(found[-1])):
-                found.append(group)
-        return found
+            if len(group) > 1 and not (sets and set(group) <= set(sets[-1])):
+                sets.append(group)
+        return sets
 
 
-def join(found: Sequence[tuple[Path, ComparisonResults]]) -> Joined:
+def join(comparisons: Sequence[tuple[Path, ComparisonResults]]) -> Joined:
     """Comparisons with their folders, as one.
 
     A task is named after itself, or after its folder where two have the same.
@@ -88,9 +90,9 @@ def join(found: Sequence[tuple[Path, ComparisonResults]]) -> Joined:
         UsageError: there are fewer than two; two of the same data; they were searched or judged in different ways; or
         they have fewer than two contenders in common.
     """
-    if len(found) < 2:
+    if len(comparisons) < 2:
         raise UsageError("one comparison alone joins nothing; name two folders or more")
-    for (folder, results), (other_folder, other) in combinations(found, 2):
+    for (folder, results), (other_folder, other) in combinations(comparisons, 2):
         both = f"{folder} and {other_folder}"
         if _data(results) == _data(other):
             raise UsageError(f"{both}: the same data of {results.task} twice")
@@ -100,16 +102,16 @@ def join(found: Sequence[tuple[Path, ComparisonResults]]) -> Joined:
             raise UsageError(
                 f"{both}: margins of {results.margin:g} and {other.margin:g}; judge one anew with --margin"
             )
-    names = [[row.name for row in results.contenders] for _, results in found]
-    common = demand_common(names, [str(folder) for folder, _ in found])
-    times = Counter(results.task for _, results in found)
-    named = {(results.task if times[results.task] == 1 else folder.name): results for folder, results in found}
-    if len(named) < len(found):
+    names = [[row.name for row in results.contenders] for _, results in comparisons]
+    common = check_common(names, [str(folder) for folder, _ in comparisons])
+    times = Counter(results.task for _, results in comparisons)
+    named = {(results.task if times[results.task] == 1 else folder.name): results for folder, results in comparisons}
+    if len(named) < len(comparisons):
         raise UsageError(f"{', '.join(named)}: folders of one task need different names")
     return Joined(named, common)
 
 
-def demand_common(names: Sequence[Sequence[str]], places: Sequence[str]) -> list[str]:
+def check_common(names: Sequence[Sequence[str]], places: Sequence[str]) -> list[str]:
     """Contenders that all comparisons have, in the order of the first.
 
     Args:
@@ -119,14 +121,14 @@ def demand_common(names: Sequence[Sequence[str]], places: Sequence[str]) -> list
     Raises:
         UsageError: they are fewer than two.
     """
-    common = [name for name in names[0] if all(name in own for own in names)]
+    common = [name for name in names[0] if all(name in shared for shared in names)]
     if len(common) < 2:
         raise UsageError(f"{', '.join(places)}: {plural(len(common), 'contender')} in common; ranks need two at least")
     return common
 
 
 def _data(results: ComparisonResults) -> JsonValue:
-    """What the contenders were trained and tested on."""
+    """The data that the contenders were trained and tested on."""
     return [results.task, results.settings.data, [source.model_dump() for source in results.data.sources]]
 
 

@@ -1,4 +1,4 @@
-"""What several comparisons show together: sentences and tables, from `joined.Joined` alone."""
+"""The summary of several comparisons together: sentences and tables, from `joined.Joined` alone."""
 
 from statistics import geometric_mean
 from typing import get_args
@@ -12,7 +12,9 @@ RELATIONS: dict[Verdict, str] = {"better": "better than", "equivalent": "equival
 
 
 def sentences(joined: Joined) -> list[str]:
-    """Which contender does best over all tasks, how sure that is, the plain baselines, and what it holds for."""
+    """Sentences on which contender does best over all tasks, how sure that is, the plain baselines, and what it holds
+    for.
+    """
     best = next(iter(joined.average_ranks))
     ranks = [f"{name} {rank:.1f}" for name, rank in joined.average_ranks.items()]
     average = f"Average rank over {plural(len(joined.tasks), 'task')}, 1 is best: {', '.join(ranks)}."
@@ -35,18 +37,18 @@ def _ranks_differ(joined: Joined, best: str) -> str:
 
 def _task_by_task(joined: Joined, best: str) -> str:
     """Verdicts for the best against each other contender, by word."""
-    found: dict[Verdict, dict[str, list[str]]] = {word: {} for word in get_args(Verdict)}
+    by_verdict: dict[Verdict, dict[str, list[str]]] = {word: {} for word in get_args(Verdict)}
     for name in joined.contenders:
         for task, results in joined.tasks.items():
             if name != best:
-                found[results.pair(best, name).verdict].setdefault(name, []).append(task)
+                by_verdict[results.pair(best, name).verdict].setdefault(name, []).append(task)
     parts = [
-        f"{relation} {listed([f'{name} on {listed(tasks)}' for name, tasks in found[word].items()])}"
+        f"{relation} {listed([f'{name} on {listed(tasks)}' for name, tasks in by_verdict[word].items()])}"
         for word, relation in RELATIONS.items()
-        if found[word]
+        if by_verdict[word]
     ]
     pairs = (len(joined.contenders) - 1) * len(joined.tasks)
-    untold = sum(map(len, found["cannot tell"].values()))
+    untold = sum(map(len, by_verdict["cannot tell"].values()))
     if untold:
         parts.append(f"not distinguished in {untold} of {plural(pairs, 'pair')}")
     return f"Task by task, {best} is {'; '.join(parts)}."
@@ -78,15 +80,15 @@ def rank_rows(joined: Joined) -> list[dict[str, str]]:
     rows, baseline = [], joined.contenders[0]
     for name, average in joined.average_ranks.items():
         ranks = joined.ranks[:, joined.contenders.index(name)]
-        own = {"contender": name, "average rank": f"{average:.2f}"}
-        own |= {task: f"{rank:g}" for task, rank in zip(joined.tasks, ranks.tolist(), strict=True)}
+        row = {"contender": name, "average rank": f"{average:.2f}"}
+        row |= {task: f"{rank:g}" for task, rank in zip(joined.tasks, ranks.tolist(), strict=True)}
         cores, rates = [], []
         for results in joined.tasks.values():
             speed = results.measured.speed
             cores.append(results.contender(name).parameters.core / results.contender(baseline).parameters.core)
             rates.append(speed[name].median / speed[baseline].median)
-        own |= {"core": f"{geometric_mean(cores):.2f} ×", "tokens/s": f"{geometric_mean(rates):.2f} ×"}
-        rows.append(own)
+        row |= {"core": f"{geometric_mean(cores):.2f} ×", "tokens/s": f"{geometric_mean(rates):.2f} ×"}
+        rows.append(row)
     return rows
 
 
@@ -95,7 +97,7 @@ def scores_by_contender(joined: Joined) -> list[dict[str, str]]:
     return [
         {
             "contender": name,
-            **{task: with_interval(own.contender(name).scores["test"]) for task, own in joined.tasks.items()},
+            **{task: with_interval(results.contender(name).scores["test"]) for task, results in joined.tasks.items()},
             "average rank": f"{average:.2f}",
         }
         for name, average in joined.average_ranks.items()
@@ -115,5 +117,5 @@ def left_out(joined: Joined) -> str | None:
     """Contenders of some comparisons alone; None if there are none."""
     everywhere = set(joined.contenders)
     names = dict.fromkeys(row.name for results in joined.tasks.values() for row in results.contenders)
-    found = [name for name in names if name not in everywhere]
-    return f"Not in all comparisons, and left out here: {listed(found)}." if found else None
+    lacking = [name for name in names if name not in everywhere]
+    return f"Not in all comparisons, and left out here: {listed(lacking)}." if lacking else None

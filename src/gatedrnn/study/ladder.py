@@ -1,4 +1,6 @@
-"""From the full cell to the minimal one, one removal at a time: its effect on score, parameters and speed."""
+"""The ladder from the full cell to the minimal one, one removal at a time: its effect on score, parameters and
+speed.
+"""
 
 from gatedrnn.study.results import ComparisonResults, ContenderResults, PairResults
 
@@ -6,13 +8,13 @@ LADDERS = {
     "lstm": ("lstm", "lstm-no-output-gate", "lstm-input-gated", "lstm-normalized", "minlstm"),
     "gru": ("gru", "gru-no-reset-gate", "gru-input-gated", "mingru"),
 }
-"""From the full cell to the minimal one."""
+"""The ladders from the full cell to the minimal one."""
 BESIDE = {"gru": ("mgu",)}
 """Cells that are shown with a ladder without being a step of it."""
 INITIALISATION = {"weight_init": "fan-in", "bias_init": "time-scales"}
-"""Of every step, unless another is asked for: the cost of a removal must not include a change of initialisation. The
-biases are a spread of time scales, after the chrono initialisation that Tallec & Ollivier 2018 (arXiv:1804.11188) gave
-LSTM and GRU."""
+"""The initialisation of every step, unless another is asked for: the cost of a removal must not include a change of
+initialisation. The biases are a spread of time scales, after the chrono initialisation that Tallec & Ollivier 2018
+(arXiv:1804.11188) gave LSTM and GRU."""
 REMOVED = {
     "lstm-no-output-gate": "the output gate (and torch's second bias)",
     "lstm-input-gated": "the state from the gates",
@@ -23,11 +25,11 @@ REMOVED = {
     "mingru": "tanh",
     "mgu": "the reset gate, whose work the update gate does",
 }
-"""What a cell lacks in comparison with the one above it; `mgu` in comparison with gru."""
+"""The part that a cell lacks in comparison with the one above it; `mgu` in comparison with gru."""
 
 
 def removed(row: ContenderResults) -> str:
-    """What this step removes, in words."""
+    """The part that this step removes, in words."""
     in_its_place = " (g in the candidate's place)" if row.structure.options.get("activation") == "g" else ""
     return REMOVED[row.cell] + in_its_place
 
@@ -47,5 +49,5 @@ def steps_below(results: ComparisonResults, match: str) -> list[tuple[ContenderR
         return []
     rows = {row.cell: row for row in results.contenders if row.match == match}
     cells = [*LADDERS[ladder][1:], *BESIDE.get(ladder, ())]
-    found = [rows[cell] for cell in cells if cell in rows]
-    return [(row, results.pair(row.name, row.step_above)) for row in found if row.step_above is not None]
+    steps = [rows[cell] for cell in cells if cell in rows]
+    return [(row, results.pair(row.name, row.step_above)) for row in steps if row.step_above is not None]

@@ -18,7 +18,7 @@ from gatedrnn.trust import canonical_name
 MARKED, REFUSED = 0.01, 0.05
 """A mismatch above the first is marked in the report, above the second refused."""
 CHECKED_STEPS = 8
-"""Of a sequence on which a backbone is seen not to look ahead."""
+"""The steps of a sequence on which a backbone is checked not to look ahead."""
 
 
 @dataclass(frozen=True)
@@ -26,17 +26,19 @@ class Contender:
     """A cell or a backbone with its widths in a comparison."""
 
     cell: str
-    """As on the command line, with its options."""
+    """The cell as on the command line, with its options."""
     match: Match
     hidden_size: int
     structure: Structure
     parameters: Parameters
     mismatch: float
-    """Its parameters over the count to match, minus one."""
+    """The cell's parameters over the count to match, minus one."""
 
     @property
     def name(self) -> str:
-        """Also the name of its folder: a colon before an option is a dot there, as not every file system has colons."""
+        """The name of the contender and of its folder: a colon before an option is a dot there, as not every file
+        system has colons.
+        """
         cell = canonical_name(self.cell).replace(":", ".")
         return cell if self.match == "baseline" else f"{cell}-{self.match}"
 
@@ -67,19 +69,19 @@ def contenders(settings: CompareSettings, data: TaskData) -> list[Contender]:
     who = settings.contenders
     baseline, *others = who.cells
     for cell in who.cells:
-        _demand_able(settings, data, cell)
+        _check_able(settings, data, cell)
     width, target = who.hidden_size, who.core
     if target is None:
         target = core_parameters(settings, data, baseline, width)
     else:
         width = solve_width(settings, data, baseline, target)
     base = _sized(settings, data, baseline, width)
-    found = [_contender(base, baseline, "baseline", width, target, base)]
+    matched = [_contender(base, baseline, "baseline", width, target, base)]
     for match in who.match:
         for cell in others:
             solved = width if match == "layers" else _matched_width(settings, data, cell, match, target, base)
-            found.append(_contender(_sized(settings, data, cell, solved), cell, match, solved, target, base))
-    return found
+            matched.append(_contender(_sized(settings, data, cell, solved), cell, match, solved, target, base))
+    return matched
 
 
 def _matched_width(
@@ -96,8 +98,8 @@ def _matched_width(
     whole = target + base.parameters.block
 
     def size(width: int) -> int:
-        own = _parameters(settings, data, cell, width)
-        return own.core + own.block
+        count = _parameters(settings, data, cell, width)
+        return count.core + count.block
 
     return _solve(settings, cell, whole, "parameters", "--hidden-size or --core", size)
 
@@ -142,8 +144,8 @@ def _contender(sized: _Sized, cell: str, match: Match, width: int, target: int, 
     return Contender(cell, match, width, sized.structure, sized.parameters, mine / theirs - 1)
 
 
-def _demand_able(settings: CompareSettings, data: TaskData, cell: str) -> None:
-    """See that a backbone does not look ahead where the next step is what it must predict."""
+def _check_able(settings: CompareSettings, data: TaskData, cell: str) -> None:
+    """Check that a backbone does not look ahead where the next step is what it must predict."""
     if data.labelled != "next" or not _is_backbone(settings, cell):
         return
     with torch.random.fork_rng(devices=[]), torch.no_grad():

@@ -51,9 +51,11 @@ class NGramModel:
         for length in range(1, order + 1):
             # numbers[i] becomes the number of the n-gram that ends with token i + length - 1.
             ending = numbers[:-1] * vocabulary + tokens[length - 1 :].astype(np.int64)
-            found, first, inverse, own = np.unique(ending, return_index=True, return_inverse=True, return_counts=True)
+            found, first, inverse, frequencies = np.unique(
+                ending, return_index=True, return_inverse=True, return_counts=True
+            )
             keys.append(found)
-            counts.append(own)
+            counts.append(frequencies)
             suffixes.append(numbers[1:][first])
             numbers = inverse
         self._orders = []
@@ -104,10 +106,10 @@ def _order(keys: np.ndarray, counts: np.ndarray, vocabulary: int, contexts: int)
 
 
 def _discounts(counts: np.ndarray) -> np.ndarray:
-    """Of counts 0, 1, 2, and 3 or more."""
+    """The discounts of counts 0, 1, 2, and 3 or more."""
     n1, n2, n3, n4 = np.bincount(np.minimum(counts, 5), minlength=6)[1:5].tolist()
     if not (n1 and n2 and n3):
         return FALLBACK
     y = n1 / (n1 + 2 * n2)
-    found = np.array([0.0, 1 - 2 * y * n2 / n1, 2 - 3 * y * n3 / n2, 3 - 4 * y * n4 / n3])
-    return found if (found[1:] > 0).all() and (found <= np.arange(4)).all() else FALLBACK
+    discounts = np.array([0.0, 1 - 2 * y * n2 / n1, 2 - 3 * y * n3 / n2, 3 - 4 * y * n4 / n3])
+    return discounts if (discounts[1:] > 0).all() and (discounts <= np.arange(4)).all() else FALLBACK

@@ -20,7 +20,7 @@ from gatedrnn.train.outcomes import Outcomes, of_rows, of_text
 
 LOG = logging.getLogger("gatedrnn")
 BATCHES, ROWS = 100, 64
-"""Of training examples that are drawn without end: as many are enough to count labels."""
+"""The batches, and the rows of each, of training examples that are drawn without end: enough to count labels."""
 
 
 def plain_baselines(data: TaskData, threads: int) -> list[PlainBaseline]:
@@ -30,7 +30,9 @@ def plain_baselines(data: TaskData, threads: int) -> list[PlainBaseline]:
     Args, raises:
         As `each_baseline`.
     """
-    return [found for _, make in each_baseline(data, threads) if (found := make()) is not None] or [constant(data)]
+    return [baseline for _, make in each_baseline(data, threads) if (baseline := make()) is not None] or [
+        constant(data)
+    ]
 
 
 def each_baseline(
@@ -131,16 +133,17 @@ def constant(data: TaskData) -> PlainBaseline:
         if numbers:
             outcomes[split] = answered(np.full(len(examples), always), examples)
             continue
-        own = examples.labels.reshape(len(examples), -1)
-        counted = own != -100
-        outcomes[split] = of_rows(((own == always) & counted).sum(1), counted.sum(1))
+        label_rows = examples.labels.reshape(len(examples), -1)
+        counted = label_rows != -100
+        outcomes[split] = of_rows(((label_rows == always) & counted).sum(1), counted.sum(1))
     name = "most frequent labels" if several else "mean answer" if numbers else "majority class"
     return PlainBaseline(name, None, outcomes, 0.0, {})
 
 
 def _constant_outputs(data: TaskData, examples: Examples) -> list[np.ndarray]:
-    """For each row, or each of its steps: the mean of training, or how frequent classes and labels are there, as scores
-    with one row more of each."""
+    """A constant output for each row, or each of its steps: the mean of training, or how frequent classes and labels
+    are there, as scores with one row more of each.
+    """
     train = training_of(data)
     if train.are_numbers:
         output = np.array([train.labels.mean()])

@@ -12,15 +12,15 @@ the test at `FAR`, costs 0.03, and would decide the verdict."""
 FAR = 4096
 """The length up to which a task must be solved for the verdict `SOLVES`."""
 FEWEST_SEEDS = 3
-"""Of fewer the median is one seed's, or lies between two."""
+"""The fewest seeds of a median: of fewer it is one seed's, or lies between two."""
 SOLVES, LEARNS, FAILS = "solves", "learns", "fails"
 
 
 def curves(answers: TaskAnswers, cell: str) -> dict[int, dict[int, float]]:
     """Scaled accuracy by length, shortest first, of each seed."""
     return {
-        seed: {length: scaled(value, answers.chance) for length, value in sorted(own.items())}
-        for seed, own in answers.cells[cell].accuracy.items()
+        seed: {length: scaled(value, answers.chance) for length, value in sorted(by_length.items())}
+        for seed, by_length in answers.cells[cell].accuracy.items()
     }
 
 
@@ -40,7 +40,9 @@ def far(answers: TaskAnswers) -> int:
 
 
 def verdict(answers: TaskAnswers, cell: str) -> str:
-    """Of the median seed: it solves the task far beyond its training length, learns it at that length, or fails."""
+    """The verdict on the median seed: it solves the task far beyond its training length, learns it at that length, or
+    fails.
+    """
     middle = median_low([reach(curve) for curve in curves(answers, cell).values()])
     if middle >= far(answers):
         return SOLVES
@@ -55,10 +57,10 @@ def verdict_rows(results: ProbeResults) -> list[dict[str, str]]:
         row = {"task": task}
         for cell in answers.cells:
             by_seed = list(curves(answers, cell).values())
-            own = [reach(curve) for curve in by_seed]
-            middle = median_low(own)
+            reaches = [reach(curve) for curve in by_seed]
+            middle = median_low(reaches)
             at_first = median_low([next(iter(curve.values())) for curve in by_seed])
-            reached = f"{middle:,} ({sum(length >= middle for length in own)}/{len(own)})"
+            reached = f"{middle:,} ({sum(length >= middle for length in reaches)}/{len(reaches)})"
             row[cell] = reached if middle else f"{max(0.0, at_first):.2f}"
         rows.append(row)
     return rows
@@ -67,13 +69,13 @@ def verdict_rows(results: ProbeResults) -> list[dict[str, str]]:
 def accuracy_rows(answers: TaskAnswers) -> list[dict[str, str]]:
     """One row of text per cell of a task: width, parameters, scaled accuracy at each length, training speed."""
     rows = []
-    for cell, own in answers.cells.items():
+    for cell, results_of_cell in answers.cells.items():
         by_seed = list(curves(answers, cell).values())
-        row = {"cell": cell, "width": f"{own.hidden_size:,}", "core": f"{own.core:,}"}
+        row = {"cell": cell, "width": f"{results_of_cell.hidden_size:,}", "core": f"{results_of_cell.core:,}"}
         for length in by_seed[0]:
             values = [curve[length] for curve in by_seed]
             row[f"{length:,}"] = f"{mean(values):z.3f} ({min(values):z.3f})"
-        row["tokens/s"] = f"{own.tokens_per_second:,.0f}"
+        row["tokens/s"] = f"{results_of_cell.tokens_per_second:,.0f}"
         rows.append(row)
     return rows
 
@@ -86,7 +88,7 @@ def tested(answers: TaskAnswers) -> str:
 
 def sentences(results: ProbeResults) -> list[str]:
     """The verdicts, task by task."""
-    found = []
+    lines = []
     for task, answers in results.tasks.items():
         by_verdict: dict[str, list[str]] = {}
         for cell in answers.cells:
@@ -97,12 +99,12 @@ def sentences(results: ProbeResults) -> list[str]:
             FAILS: "not learned",
         }
         parts = [f"{words[kind]}: {', '.join(by_verdict[kind])}" for kind in words if kind in by_verdict]
-        found.append(f"{task} (trained at {answers.trained_at}; {answers.asks}): {'; '.join(parts)}.")
+        lines.append(f"{task} (trained at {answers.trained_at}; {answers.asks}): {'; '.join(parts)}.")
     seeds = len(results.settings.seeds)
     if seeds < FEWEST_SEEDS:
         few = f"too few to distinguish a difference from chance; give {FEWEST_SEEDS} or more with --seeds."
-        found.append(f"{plural(seeds, 'seed')}: {few}")
-    return found
+        lines.append(f"{plural(seeds, 'seed')}: {few}")
+    return lines
 
 
 def reasons(results: ProbeResults) -> list[dict[str, str]]:
@@ -111,7 +113,7 @@ def reasons(results: ProbeResults) -> list[dict[str, str]]:
     return [
         {
             "class": kind.name,
-            "cells": ", ".join(cell for cell, own in results.classes.items() if own.name == kind.name),
+            "cells": ", ".join(cell for cell, tracking in results.classes.items() if tracking.name == kind.name),
             "transition": kind.transition,
             "one layer can track": kind.follows,
             "it cannot, at every length": kind.fails,

@@ -12,7 +12,7 @@ from gatedrnn.data.probes import PROBES, labels_in
 from gatedrnn.data.settings import ProbeTask
 from gatedrnn.errors import DataError
 from gatedrnn.executors import HERE, Executor, OnProgress
-from gatedrnn.inspect.tracking import Tracking
+from gatedrnn.kinds.kind import Tracking
 from gatedrnn.locks import sole_writer
 from gatedrnn.records import environment
 from gatedrnn.study.experiment import Comparison
@@ -27,9 +27,9 @@ MEASURE = "lstm"
 """The cell whose parameters, at the width of a task's recipe, all others are matched to."""
 LENGTHS = (256, 1024, 4096, 16_384, 65_536)
 SHORTER = LENGTHS[:3]
-"""Where a row has few labels whatever its length: enough labels would take too many long rows."""
+"""The lengths where a row has few labels whatever its length: enough labels would take too many long rows."""
 SPEED_SECONDS = 1.0
-"""How long the speed of each cell of a task is measured."""
+"""The seconds for which the speed of each cell of a task is measured."""
 
 
 @tasks_kept()
@@ -76,20 +76,20 @@ def _run(
     # All tasks' runs in one queue, so that no process is idle at the end of a task.
     runs = {f"{task}/{name}": run for task, comparison in comparisons.items() for name, run in comparison.runs.items()}
     records, diverged = executor.run_all(runs, folder, on_progress)
-    found: dict[str, TaskAnswers] = {}
+    answers: dict[str, TaskAnswers] = {}
     classes: dict[str, Tracking] = {}
     for task, comparison in comparisons.items():
-        own = {name: records[f"{task}/{name}"] for name in comparison.runs if f"{task}/{name}" in records}
-        if len(own) < len(comparison.runs):
+        records_of_task = {name: records[f"{task}/{name}"] for name in comparison.runs if f"{task}/{name}" in records}
+        if len(records_of_task) < len(comparison.runs):
             continue
-        compared = comparison.assemble(own, executor, speed_seconds=SPEED_SECONDS, command=command)
+        compared = comparison.assemble(records_of_task, executor, speed_seconds=SPEED_SECONDS, command=command)
         write_report(folder / task)
-        found[task], classes = _answers(task, settings.cells, comparison, compared), compared.classes
+        answers[task], classes = _answers(task, settings.cells, comparison, compared), compared.classes
     if diverged:  # the other tasks have their reports by now
         raise diverged[0]
     results = ProbeResults(
         settings=ProbesAsked.model_validate(settings.model_dump(mode="json")),
-        tasks=found,
+        tasks=answers,
         classes=classes,
         measured=Measured(
             wall_seconds=time.perf_counter() - started if whole else None,  # None: some runs were begun before
@@ -130,7 +130,7 @@ def _longer(settings: ProbeSettings, task: str) -> tuple[int, ...]:
 
 
 def _answers(task: str, cells: Sequence[str], comparison: Comparison, results: ComparisonResults) -> TaskAnswers:
-    """What a page or a table of probes needs of a comparison."""
+    """The part of a comparison that a page or a table of probes needs."""
     probe, data = PROBES[task], comparison.settings.data
     evaluation = cast(dict[str, Examples], comparison.data.evaluation)
     assert isinstance(data, ProbeTask)

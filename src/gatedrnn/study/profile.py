@@ -46,13 +46,13 @@ def training_speed(runs: Mapping[str, RunSettings], data: TaskData, seconds: flo
         with tempfile.TemporaryDirectory() as folder:
             trainers = {name: Trainer(run, data, RunFolder(Path(folder) / name)) for name, run in runs.items()}
             steps = min(STEPS, *(trainer.steps_per_epoch for trainer in trainers.values()))
-            found = interleave(
-                {name: partial(trainer.rehearse, steps) for name, trainer in trainers.items()}, seconds * len(trainers)
+            timed = interleave(
+                {name: partial(trainer.run_steps, steps) for name, trainer in trainers.items()}, seconds * len(trainers)
             )
     finally:
         torch.set_num_threads(before)
     speeds: dict[str, Speed] = {}
-    for name, samples in found.items():
+    for name, samples in timed.items():
         spread, tokens = samples.spread, steps * tokens_of_step(runs[name], data, steps)
         speeds[name] = Speed(
             median=tokens / spread.median, low=tokens / spread.high, high=tokens / spread.low,
@@ -62,7 +62,7 @@ def training_speed(runs: Mapping[str, RunSettings], data: TaskData, seconds: flo
 
 
 def tokens_of_step(run: RunSettings, data: TaskData, steps: int = MANY_STEPS) -> float:
-    """In the mean over the first steps of the last epoch, padding not counted."""
+    """The mean tokens of a step over the first steps of the last epoch, padding not counted."""
     train = run.train
     batches = min(steps * train.accumulate, data.train.steps_per_epoch(train.batch_size))
     tokens = [tokens_in(data.train.batch(run.seed, train.epochs - 1, n, train.batch_size)) for n in range(batches)]
@@ -101,7 +101,7 @@ def _measure(settings: RunSettings) -> float | None:
 
 def _train(settings: RunSettings, steps: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        Trainer(settings, load_task(settings.data), RunFolder(Path(folder))).rehearse(steps)
+        Trainer(settings, load_task(settings.data), RunFolder(Path(folder))).run_steps(steps)
 
 
 def _resident(field: str) -> float | None:

@@ -26,10 +26,10 @@ PAGE, TEXT = "report.html", "report.md"
 
 @dataclass(frozen=True)
 class Report:
-    """What a page and its Markdown show."""
+    """The content that a page and its Markdown show."""
 
     template: str
-    """Its name, without an ending."""
+    """The name of the template, without an ending."""
     shown: dict[str, object]
     draw: Callable[[], dict[str, go.Figure]]
 
@@ -45,7 +45,7 @@ class Report:
         write_page("gatedrnn.study", f"{self.template}.html", path, self.draw(), **self.shown)
 
     def markdown(self) -> str:
-        """The same without figures."""
+        """The report in Markdown, without figures."""
         return render("gatedrnn.study", f"{self.template}.md", **self.shown)
 
 
@@ -85,12 +85,14 @@ def read_comparison(folder: Path) -> ComparisonResults:
 
 def comparisons_in(folders: Sequence[Path]) -> list[Path]:
     """Folders of single studies: those given, and in the place of a suite's its comparisons."""
-    found = []
+    comparisons = []
     for folder in folders:
-        own = any((folder / file).exists() for file in (ComparisonResults.FILE, ProbeResults.FILE, "comparison.yaml"))
-        inside = [] if own else sorted(path.parent for path in folder.glob("*/comparison.yaml"))
-        found += inside or [folder]
-    return found
+        is_study = any(
+            (folder / file).exists() for file in (ComparisonResults.FILE, ProbeResults.FILE, "comparison.yaml")
+        )
+        inside = [] if is_study else sorted(path.parent for path in folder.glob("*/comparison.yaml"))
+        comparisons += inside or [folder]
+    return comparisons
 
 
 def joined_comparisons(folders: Sequence[Path]) -> Joined:
@@ -166,7 +168,9 @@ def _probes(folder: Path) -> Report:
         "holds": probe_summary.HOLDS,
         "environment": environment_rows(results.measured.date, results.measured.environment),
     }
-    return Report("probes", shown, lambda: {task: reach_figure(own) for task, own in results.tasks.items()})
+    return Report(
+        "probes", shown, lambda: {task: reach_figure(task_answers) for task, task_answers in results.tasks.items()}
+    )
 
 
 def _at_a_time(measured: Measured) -> str:
@@ -179,17 +183,17 @@ def _details(
     results: ComparisonResults, confusion: Confusion | None, outcomes: Mapping[str, Outcomes] | None
 ) -> dict[str, list[dict[str, str]]]:
     """Tables for a second look, below the figures."""
-    found = {"Structure": tables.structure_rows(results)}
+    details = {"Structure": tables.structure_rows(results)}
     if results.metric.name == "mase":
-        found["All scores of the test forecasts"] = tables.forecast_rows(results)
+        details["All scores of the test forecasts"] = tables.forecast_rows(results)
     if results.search is not None:
-        found["Settings that the search chose"] = tables.search_rows(results)
+        details["Settings that the search chose"] = tables.search_rows(results)
     if confusion is not None and shows_confusion(results):
-        found["Right by class"] = tables.class_rows(results, confusion)
+        details["Right by class"] = tables.class_rows(results, confusion)
     if outcomes is not None:
-        found["Hardest examples of the test split"] = tables.hardest_rows(results, outcomes)
-    found[f"Each beside each, test {results.metric.name}"] = tables.pair_rows(results)
-    return found
+        details["Hardest examples of the test split"] = tables.hardest_rows(results, outcomes)
+    details[f"Each beside each, test {results.metric.name}"] = tables.pair_rows(results)
+    return details
 
 
 def _ladders(results: ComparisonResults) -> dict[str, list[dict[str, str]]]:

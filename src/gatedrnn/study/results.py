@@ -5,7 +5,7 @@ from typing import ClassVar, Literal
 
 from pydantic import ConfigDict, Field, JsonValue
 
-from gatedrnn.inspect.tracking import Tracking
+from gatedrnn.kinds.kind import Tracking
 from gatedrnn.records import Machine
 from gatedrnn.study.beside import Trial
 from gatedrnn.study.statistics import Estimate, Score, Verdict
@@ -30,7 +30,7 @@ class Metric(Record):
 
     @property
     def score(self) -> Score:
-        """What statistics make of it."""
+        """The form of the score that statistics are computed for."""
         if self.name == "perplexity":
             return "perplexity"
         if self.name in ("r2", "spearman"):
@@ -39,16 +39,16 @@ class Metric(Record):
 
     @property
     def sign(self) -> int:
-        """Of a difference that is an improvement."""
+        """The sign of a difference that is an improvement."""
         return 1 if self.higher_is_better else -1
 
 
 class ContendersAsked(Record):
-    """Which cells were compared, and how they were matched."""
+    """The cells that were compared, and how they were matched."""
 
     ladder: str | None = None
     cells: list[str]
-    """As on the command line, with their options; the first is the baseline."""
+    """The cells as on the command line, with their options; the first is the baseline."""
     match: list[Match]
     hidden_size: int
     core: int | None = None
@@ -81,15 +81,15 @@ class Source(Record):
 
 
 class Data(Record):
-    """What all contenders were trained and tested on."""
+    """The data that all contenders were trained and tested on."""
 
     sources: list[Source]
     label_names: list[str]
     notes: list[str]
     examples: dict[str, int]
-    """By split: what scores are means of, and what would be others in another test split."""
+    """The number of examples by split: scores are means over them, and another test split would have others."""
     unit: str
-    """What an example is: "example", "document", "block of 279 tokens", "series", "block of 48 steps"."""
+    """The name of an example: "example", "document", "block of 279 tokens", "series", "block of 48 steps"."""
 
 
 class Initialisation(Record):
@@ -111,14 +111,14 @@ class Structure(Record):
     gates: list[str]
     reads_state: bool
     initialisation: Initialisation | None
-    """None of a backbone."""
+    """The initialisation of a cell; None for a backbone."""
     block: bool
     pooling: str
     state_size: int | None
     """Elements of the state of one sequence, all layers together; None of a backbone, which has none
     of constant size."""
     multiply_adds_per_step: int
-    """Of matrix products, per step of one sequence, the head left out."""
+    """The multiply-adds of matrix products, per step of one sequence, the head left out."""
 
 
 class Parameters(Record):
@@ -141,18 +141,20 @@ class PairResults(Record):
     other: str
     """A contender, or a plain baseline."""
     difference: Estimate
-    """Of accuracies and errors, the contender's less the other's; of perplexities, as a part of the other's."""
+    """The difference of accuracies and errors, the contender's less the other's; of perplexities, as a part of the
+    other's."""
     better: float | None
     """The probability that the contender is better by more than the margin; None with one seed, as the next two."""
     equivalent: float | None
     worse: float | None
     verdict: Verdict
-    """Of the contender; at most one table in twenty has a false one."""
+    """The verdict on the contender; at most one table in twenty has a false one."""
     more_seeds: int | None = None
-    """That would end a "cannot tell", were the difference what it seems; None where no number of seeds would."""
+    """The number of seeds that would end a "cannot tell", were the difference what it seems; None where no number of
+    seeds would."""
     more_examples: int | None = None
-    """The same for the test split: so many examples in all, with ten seeds; None where seeds would do, or where
-    nothing would."""
+    """The number of test examples in all that would end it with ten seeds; None where seeds would do, or where nothing
+    would."""
 
     def turned(self, score: Score) -> "PairResults":
         """The other against the contender."""
@@ -163,13 +165,13 @@ class PairResults(Record):
             return 1 / (1 + value) - 1 if score == "perplexity" else -value
 
         words: dict[Verdict, Verdict] = {"better": "worse", "worse": "better"}
-        found = self.difference
+        estimate = self.difference
         return self.model_copy(
             update={
                 "contender": self.other, "other": self.contender, "better": self.worse, "worse": self.better,
                 "verdict": words.get(self.verdict, self.verdict),
                 "difference": Estimate(
-                    opposite(found.mean) or 0.0, opposite(found.high), opposite(found.low), found.runs
+                    opposite(estimate.mean) or 0.0, opposite(estimate.high), opposite(estimate.low), estimate.runs
                 ),
             }
         )  # fmt: skip
@@ -179,7 +181,7 @@ class ContenderResults(Record):
     """A contender, with its runs and what they show."""
 
     name: str
-    """Also the folder of its runs."""
+    """The name of the contender, and of the folder of its runs."""
     cell: str
     match: Match
     structure: Structure
@@ -188,9 +190,9 @@ class ContenderResults(Record):
     """Core parameters over the count to match, minus one."""
     runs: list[RunScores]
     scores: dict[str, Estimate]
-    """By split."""
+    """The scores by split."""
     step_above: str | None = None
-    """In a ladder, the contender that this one is compared with; None for its first step."""
+    """The contender in a ladder that this one is compared with; None for its first step."""
     still_improving: int = 0
     """Runs whose validation score improved by more than the margin in the last fifth of their steps."""
 
@@ -202,9 +204,9 @@ class PlainScores(Record):
     parameters: int | None
     """Weights, leaves or n-grams; None where it has none."""
     scores: dict[str, Estimate]
-    """By split."""
+    """The scores by split."""
     further: dict[str, Scores] = {}
-    """By split: all scores of a forecast."""
+    """All scores of a forecast by split."""
 
 
 class PlainFit(Record):
@@ -214,11 +216,11 @@ class PlainFit(Record):
     parameters: int | None
     seconds: float
     further: dict[str, Scores] = {}
-    """By split: all scores of a forecast."""
+    """All scores of a forecast by split."""
 
 
 class Baseline(Record):
-    """What the others are compared with."""
+    """The contender that the others are compared with."""
 
     contender: str
     plain: list[PlainScores]
@@ -238,9 +240,9 @@ class Measured(Record):
     """When, where and how long."""
 
     wall_seconds: float | None = None
-    """Of the whole study; None if it was run in several calls."""
+    """The seconds of the whole study; None if it was run in several calls."""
     on: str = "local"
-    """Where the runs ran, as `--on` names it."""
+    """The place where the runs ran, as `--on` names it."""
     jobs: int | None
     """Runs at a time; None for as many as a cluster ran."""
     command: str
@@ -249,16 +251,16 @@ class Measured(Record):
 
 
 class ComparisonMeasured(Measured):
-    """What differs between two equal comparisons."""
+    """The measurements that differ between two equal comparisons."""
 
     runs: dict[str, RunMeasured]
     plain_seconds: dict[str, float]
-    """Of fitting each plain baseline."""
+    """The seconds of fitting each plain baseline."""
     memory_mib: dict[str, float | None] | None
-    """What training a contender adds to a process; None where it was not measured."""
+    """The memory that training a contender adds to a process; None where it was not measured."""
     speed: dict[str, Speed]
     trial_seconds: dict[str, float] | None = None
-    """Of training, of a trial of each contender in the mean; None without a search."""
+    """The mean seconds of training for a trial of each contender; None without a search."""
     runs_on: dict[str, str]
     """The execution path of each contender's recurrent layers in training."""
 
@@ -278,18 +280,18 @@ class SearchResults(Record):
     """A search for the settings of each contender. It read no test split."""
 
     trials: int
-    """Of each contender."""
+    """The number of trials of each contender."""
     asked: int
-    """As many were asked for; there are fewer where the minutes ended."""
+    """The number of trials that were asked for; there are fewer where the minutes ended."""
     seed: int
     minutes: float | None
-    """In which new rounds began."""
+    """The minutes in which new rounds began."""
     spaces: dict[str, dict[str, str]]
-    """By contender and setting, in words."""
+    """The space of each setting in words, by contender."""
     best: dict[str, Trial]
-    """By contender; its runs have these settings."""
+    """The best trial of each contender; its runs have these settings."""
     edges: dict[str, dict[str, Literal["lowest", "highest"]]]
-    """By contender and setting: where the best value lies at an end of its space."""
+    """The settings of each contender whose best value lies at an end of its space."""
     curves: dict[str, TuningCurve]
 
 
@@ -312,12 +314,12 @@ class ComparisonResults(Record):
     pairs: list[PairResults]
     """Every contender and plain baseline against every later one."""
     rivals: list[str]
-    """Who may be better than the best on test by more than the margin, the best of them first: where there is none, at
-    most one comparison in twenty has a better one."""
+    """The contenders that may be better than the best on test by more than the margin, the best of them first: where
+    there is none, at most one comparison in twenty has a better one."""
     classes: dict[str, Tracking] = {}
-    """What each cell can track, by cell; empty in a file from before it was recorded."""
+    """The class of what each cell can track, by cell; empty in a file from before it was recorded."""
     search: SearchResults | None = None
-    """For the settings of each contender; None where all have one recipe."""
+    """The search for the settings of each contender; None where all have one recipe."""
     measured: ComparisonMeasured
 
     def pair(self, contender: str, other: str) -> PairResults:
@@ -348,13 +350,14 @@ class ComparisonResults(Record):
         return max(self.baseline.plain, key=lambda plain: self.metric.sign * plain.scores["validation"].mean)
 
     def seconds(self, name: str) -> float:
-        """Of training a contender, or of fitting a plain baseline."""
+        """The seconds of training a contender, or of fitting a plain baseline."""
         fitted = self.measured.plain_seconds.get(name)
         return self.training_seconds(self.contender(name)) if fitted is None else fitted
 
     def training_seconds(self, row: ContenderResults) -> float:
-        """Of a run, in the mean over seeds: its tokens at the speed that was measured with contenders in turn. What
-        runs took while others ran beside them is in `measured.runs`."""
+        """The seconds of a run, in the mean over seeds: its tokens at the speed that was measured with contenders in
+        turn. What runs took while others ran beside them is in `measured.runs`.
+        """
         runs = [self.measured.runs[run_name(row.name, run.seed)] for run in row.runs]
         tokens = [(run.tokens_per_second or 0.0) * run.training_seconds for run in runs]
         return sum(tokens) / len(tokens) / self.measured.speed[row.name].median
@@ -377,16 +380,16 @@ class CellAnswers(Record):
     core: int
     """Recurrent parameters."""
     accuracy: dict[int, dict[int, float]]
-    """By seed and by length."""
+    """The accuracy by seed and by length."""
     tokens_per_second: float
-    """Of training."""
+    """The tokens per second of training."""
 
 
 class TaskAnswers(Record):
     """All cells on one task."""
 
     asks: str
-    """What a cell must track."""
+    """The quantity that a cell must track."""
     source: str
     chance: float
     trained_at: int
@@ -394,9 +397,9 @@ class TaskAnswers(Record):
     core: int
     """Recurrent parameters that every cell is matched to."""
     rows: dict[int, int]
-    """Of the test at each length."""
+    """The rows of the test at each length."""
     labels: dict[int, int]
-    """In all of these rows."""
+    """The labels in all of these rows, by length."""
     cells: dict[str, CellAnswers]
 
 
@@ -410,5 +413,5 @@ class ProbeResults(Record):
     settings: ProbesAsked
     tasks: dict[str, TaskAnswers]
     classes: dict[str, Tracking] = {}
-    """What each cell can track, by cell; empty in a file from before it was recorded."""
+    """The class of what each cell can track, by cell; empty in a file from before it was recorded."""
     measured: Measured

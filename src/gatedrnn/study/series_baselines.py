@@ -16,7 +16,7 @@ from gatedrnn.study.tabular import boosted, linear, training_of
 SHORTEST = 9
 """Steps of a series that MiniRocket reads; shorter ones are padded with zeros."""
 PENALTIES = np.logspace(-3, 3, 10)
-"""Of the ridge, chosen by leaving one out."""
+"""The penalties of the ridge, chosen by leaving one out."""
 
 
 def series_baselines(data: TaskData, threads: int) -> Iterator[tuple[str, Fit]]:
@@ -46,8 +46,8 @@ def _summary(series: np.ndarray) -> np.ndarray:
     missing = np.isnan(series)
     first, last = (~missing).argmax(0), len(series) - 1 - (~missing)[::-1].argmax(0)
     columns = np.arange(series.shape[1])
-    found = [reduce(series, axis=0) for reduce in (np.nanmean, np.nanstd, np.nanmin, np.nanmax)]
-    return np.concatenate([*found, series[first, columns], series[last, columns], missing.mean(0)])
+    summaries = [reduce(series, axis=0) for reduce in (np.nanmean, np.nanstd, np.nanmin, np.nanmax)]
+    return np.concatenate([*summaries, series[first, columns], series[last, columns], missing.mean(0)])
 
 
 def _ridge(data: TaskData) -> Fitted:
@@ -84,7 +84,7 @@ def _rocket(data: TaskData, threads: int) -> Fitted:
 
 
 def _nested(examples: Examples) -> Any:
-    """As sktime has series of unequal lengths: a column for each channel, a series in each field."""
+    """The examples in sktime's form of series of unequal lengths: a column for each channel, a series in each field."""
     import pandas as pd
 
     filled = [_filled(series) for series in examples.inputs]
@@ -94,9 +94,9 @@ def _nested(examples: Examples) -> Any:
 
 
 def _filled(series: np.ndarray) -> np.ndarray:
-    found, steps = series.astype(np.float32), np.arange(len(series))
-    for channel in found.T:
+    filled, steps = series.astype(np.float32), np.arange(len(series))
+    for channel in filled.T:
         seen = np.flatnonzero(~np.isnan(channel))
         channel[:] = np.interp(steps, seen, channel[seen]) if len(seen) else 0.0
-    padding = max(0, SHORTEST - len(found))
-    return np.pad(found, ((0, padding), (0, 0)))
+    padding = max(0, SHORTEST - len(filled))
+    return np.pad(filled, ((0, padding), (0, 0)))

@@ -41,14 +41,14 @@ class ContenderSettings(Settings):
 
     @model_validator(mode="before")
     @classmethod
-    def _cells_of_ladder(cls, given: dict[str, object]) -> dict[str, object]:
-        ladder = given.get("ladder")
+    def _cells_of_ladder(cls, values: dict[str, object]) -> dict[str, object]:
+        ladder = values.get("ladder")
         if not isinstance(ladder, str) or ladder not in LADDERS:
-            return given
+            return values
         cells = [*LADDERS[ladder], *BESIDE.get(ladder, ())]
-        if given.get("cells", cells) != cells:
+        if values.get("cells", cells) != cells:
             raise ValueError("--ladder and --cells both name the cells; give one")
-        return {**given, "cells": cells}
+        return {**values, "cells": cells}
 
     @model_validator(mode="after")
     def _time_is_matched(self) -> "ContenderSettings":
@@ -71,11 +71,11 @@ class SearchSettings(Settings):
     """A search for the settings of each contender."""
 
     trials: int = Field(ge=1)
-    """Of each contender."""
+    """Trials of each contender."""
     seed: Seed = 0
-    """Of the draws; another one draws others."""
+    """Seed of the draws; another one draws others."""
     minutes: float | None = Field(None, gt=0)
-    """After which no new round of trials begins; None for all."""
+    """Minutes after which no new round of trials begins; None for all."""
     space: Space
 
 
@@ -84,7 +84,7 @@ class CompareSettings(Settings):
 
     contenders: ContenderSettings
     search: SearchSettings | None = None
-    """None for one recipe for all."""
+    """The search for each contender's settings; None for one recipe for all."""
     threads: int = Field(ge=1)
     data: DataSettings
     model: ModelSettings
@@ -92,15 +92,15 @@ class CompareSettings(Settings):
 
     @model_validator(mode="before")
     @classmethod
-    def _of_earlier_versions(cls, given: dict[str, JsonValue]) -> dict[str, object]:
+    def _of_earlier_versions(cls, values: dict[str, JsonValue]) -> dict[str, object]:
         """Options of cells were settings of the model."""
-        found: dict[str, object] = dict(given)
-        who, model = given.get("contenders"), given.get("model")
+        settings: dict[str, object] = dict(values)
+        who, model = values.get("contenders"), values.get("model")
         if isinstance(who, dict) and isinstance(model, dict):
             flat = with_cell_options({**model, "cells": who.get("cells")})
             cells = flat.pop("cells")
-            found |= {"model": flat, "contenders": {**who, "cells": cells} if cells is not None else who}
-        return found
+            settings |= {"model": flat, "contenders": {**who, "cells": cells} if cells is not None else who}
+        return settings
 
     @model_validator(mode="after")
     def _same_steps_for_all(self) -> "CompareSettings":
@@ -146,8 +146,8 @@ class ProbeSettings(Settings):
     seeds: tuple[Seed, ...] = (0, 1, 2)
     """One run each; initialisation, data and their order follow from it."""
     lengths: tuple[PositiveInt, ...] = ()
-    """Of the tests, beside the training length; those below it are left out. If none is given: 256 to 4,096, or to
-    65,536 where the number of labels grows with the length."""
+    """Lengths of the tests, beside the training length; those below it are left out. If none is given: 256 to 4,096, or
+    to 65,536 where the number of labels grows with the length."""
     threads: int = Field(1, ge=1)
     """Threads of each run."""
 

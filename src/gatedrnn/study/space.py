@@ -12,8 +12,8 @@ from pydantic import Field, ValidationError, model_validator
 
 from gatedrnn.data import Settings
 from gatedrnn.errors import UsageError, reason
-from gatedrnn.layers.dropout import REGULARISERS
-from gatedrnn.layers.taken import OF_LAYERS
+from gatedrnn.kinds.kind import REGULARISERS
+from gatedrnn.layers.arguments import OF_LAYERS
 from gatedrnn.records import read_yaml
 from gatedrnn.train.settings import CellWord, ModelSettings, RunSettings, TrainSettings, refused_by
 
@@ -28,8 +28,8 @@ OF_MODEL = (
 NEAR = 0.05
 """A value so near to an end of its range, as a part of it, lies at its edge."""
 DROPOUTS, DECAYS, FACTOR = (0.0, 0.7), (1e-4, 1.0), 10.0
-"""Of the space that is taken if none is given: ranges of dropouts and of weight decay, and how far the learning rate
-goes beyond the recipe's either way."""
+"""The ranges of dropouts and of weight decay in the default space, and the factor by which the learning rate goes
+beyond the recipe's either way."""
 
 
 class Dimension(Settings):
@@ -38,7 +38,7 @@ class Dimension(Settings):
     low: float | None = None
     high: float | None = None
     scale: Literal["linear", "log"] = "linear"
-    """In which the range is drawn from evenly."""
+    """The scale on which the range is drawn from evenly."""
     choices: tuple[Value, ...] | None = None
 
     @model_validator(mode="after")
@@ -92,12 +92,12 @@ class Dimension(Settings):
 
 
 class Space(Settings):
-    """What a search draws from."""
+    """The space that a search draws from."""
 
     shared: dict[str, Dimension]
-    """By the name of the setting; for every contender that has it."""
+    """The dimensions by the name of the setting, for every contender that has it."""
     contenders: dict[CellWord, dict[str, Dimension]] = Field(default_factory=dict)
-    """In the place of those, for single cells."""
+    """The dimensions that replace those for single cells."""
 
     @model_validator(mode="after")
     def _known(self) -> "Space":
@@ -109,7 +109,7 @@ class Space(Settings):
                         f"{place}: no setting that is searched; there are {', '.join(OF_TRAINING + OF_MODEL)}"
                     )
                 for value in dimension.ends():
-                    _demand_valid(place, name, value)
+                    _check_valid(place, name, value)
         if not self.shared and not self.contenders:
             raise ValueError("names no setting")
         return self
@@ -117,10 +117,10 @@ class Space(Settings):
     def of(self, run: RunSettings) -> dict[str, Dimension]:
         """The dimensions of a contender's runs: those of its cell first, and only settings that it has."""
         name = run.backbone or run.cell
-        own = {**self.shared, **self.contenders.get(name.partition(":")[0], {}), **self.contenders.get(name, {})}
+        dimensions = {**self.shared, **self.contenders.get(name.partition(":")[0], {}), **self.contenders.get(name, {})}
         scheme = {"bias_init": run.model.bias_init}
-        idle = [n for n in own if n in OF_LAYERS and refused_by(run.cell, scheme | {n: True}) is not None]
-        return {name: dimension for name, dimension in own.items() if name not in idle}
+        idle = [n for n in dimensions if n in OF_LAYERS and refused_by(run.cell, scheme | {n: True}) is not None]
+        return {name: dimension for name, dimension in dimensions.items() if name not in idle}
 
 
 class Draw(NamedTuple):
@@ -154,8 +154,9 @@ def with_values(run: RunSettings, values: Mapping[str, Value]) -> RunSettings:
 
 
 def default_space(model: ModelSettings, train: TrainSettings) -> Space:
-    """Around a recipe: its learning rate up to ten times less or more, half and twice its batch size, and what else
-    it regularises by."""
+    """The space around a recipe: its learning rate up to ten times less or more, half and twice its batch size, and
+    what else it regularises by.
+    """
     rate, batch = train.learning_rate, train.batch_size
     shared = {
         "learning_rate": Dimension(low=rate / FACTOR, high=min(1.0, rate * FACTOR), scale="log"),
@@ -183,14 +184,14 @@ def search_settings(
     """
     flags: dict[str, object] = {"--space": space, "--minutes": minutes, "--search-seed": search_seed}
     if trials is None:
-        given = [flag for flag, value in flags.items() if value is not None]
-        if given:
-            raise UsageError(f"{given[0]} belongs to a search: give --trials too")
+        named = [flag for flag, value in flags.items() if value is not None]
+        if named:
+            raise UsageError(f"{named[0]} belongs to a search: give --trials too")
         return None
     if minutes is not None and not minutes > 0:
         raise UsageError(f"--minutes {minutes:g}: the budget ends before the first trial; give more")
-    found = default_space(model, train) if space is None else read_space(space)
-    return {"trials": trials, "minutes": minutes, "seed": search_seed or 0, "space": found.model_dump()}
+    chosen = default_space(model, train) if space is None else read_space(space)
+    return {"trials": trials, "minutes": minutes, "seed": search_seed or 0, "space": chosen.model_dump()}
 
 
 def read_space(file: Path) -> Space:
@@ -206,9 +207,9 @@ def read_space(file: Path) -> Space:
         raise UsageError(f"--space {file}: cannot be read ({reason(error)})") from error
     if not isinstance(held, dict):
         raise UsageError(f"--space {file}: must be a mapping from settings to ranges")
-    own = held.pop("contenders", {})
+    by_contender = held.pop("contenders", {})
     try:
-        return Space.model_validate({"shared": held, "contenders": own})
+        return Space.model_validate({"shared": held, "contenders": by_contender})
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"] if part != "shared")
@@ -216,7 +217,7 @@ def read_space(file: Path) -> Space:
         raise UsageError(f"--space {file}: {f'{place}: ' if place else ''}{said}") from error
 
 
-def _demand_valid(place: str, name: str, value: Value) -> None:
+def _check_valid(place: str, name: str, value: Value) -> None:
     if name == "batch_size" and isinstance(value, float) and not value.is_integer():
         raise ValueError(f"{place}: must be whole, got {value}")
     part = TrainSettings if name in OF_TRAINING else ModelSettings

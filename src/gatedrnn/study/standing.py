@@ -1,4 +1,4 @@
-"""Where a finished run stands: beside the plain baselines of its task, and what would help it."""
+"""The comparison of a finished run with the plain baselines of its task, and advice on what would help it."""
 
 import math
 import time
@@ -22,17 +22,17 @@ from gatedrnn.train.so_far import data_of
 from gatedrnn.train.standing import Plain, Standing
 
 SHARE = 0.2
-"""Of the time that the run trained, for all baselines together."""
+"""The share of the run's training time for all baselines together."""
 LEAST_SECONDS = 3.0
-"""That they have, however short the run."""
+"""The least seconds for all baselines, however short the run."""
 SECONDS_A_REFIT = 0.1
-"""That a method of statsforecast takes for a window, about."""
+"""The seconds that a method of statsforecast takes for a window, about."""
 LONG = ("DLinear", "gradient boosting")
 """Left to `gatedrnn compare`: they are trained themselves, for longer than a short run."""
 WHOLE = 0.9
-"""Of texts that are read whole, at least; or of the steps of a run: what is later is at its end."""
+"""The least share of texts that are read whole; or the share of a run's steps after which is its end."""
 EARLY = 0.34
-"""Of the steps of a run: best validation before it, and worse since."""
+"""The share of a run's steps before which a best validation is early."""
 
 
 def write_standing(path: Path) -> Standing | None:
@@ -48,26 +48,26 @@ def write_standing(path: Path) -> Standing | None:
     data, result, settings = data_of(folder), read_record(folder.result, RunResult), folder.settings()
     if "test" not in data.evaluation:
         return None
-    metric, own = metric_of(data), outcomes_of(path, data)["test"]
-    plain, left_out = _beside(data, metric, own, settings.threads, result.measured.training_seconds)
-    found = Standing(
+    metric, outcomes = metric_of(data), outcomes_of(path, data)["test"]
+    plain, left_out = _beside(data, metric, outcomes, settings.threads, result.measured.training_seconds)
+    standing = Standing(
         metric=metric.name, higher_is_better=metric.higher_is_better, score=result.score("test", metric.name),
         plain=plain, left_out=left_out, advice=_advice(folder, data, result, settings),
     )  # fmt: skip
-    found.write(folder.standing)
+    standing.write(folder.standing)
     manifest.add(path, folder.standing.name)
-    return found
+    return standing
 
 
 def _beside(
-    data: TaskData, metric: Metric, own: Outcomes, threads: int, trained: float
+    data: TaskData, metric: Metric, outcomes: Outcomes, threads: int, trained: float
 ) -> tuple[list[Plain], list[str]]:
     """Each baseline that begins in time, beside the run; and the names of all others."""
     until = time.perf_counter() + max(LEAST_SECONDS, SHARE * trained)
     refits = int((until - time.perf_counter()) / SECONDS_A_REFIT)
-    found, left_out = list[PlainBaseline](), list[str]()
+    fitted_methods, left_out = list[PlainBaseline](), list[str]()
     if isinstance(data.evaluation["test"], Examples):
-        found.append(constant(data))
+        fitted_methods.append(constant(data))
     for name, fit in each_baseline(data, threads, refits):
         if name.startswith(LONG):
             continue
@@ -82,13 +82,13 @@ def _beside(
         except ImportError:
             left_out.append(f"{name} (pip install 'gatedrnn[series]' brings it)")
             continue
-        found += [fitted] if fitted is not None else []
+        fitted_methods += [fitted] if fitted is not None else []
     rows = [
         Plain(
-            name=one.name, score=_score(one.outcomes["test"], metric), seconds=one.seconds,
-            against=_against(one.outcomes["test"], own, metric),
+            name=method.name, score=_score(method.outcomes["test"], metric), seconds=method.seconds,
+            against=_against(method.outcomes["test"], outcomes, metric),
         )
-        for one in found
+        for method in fitted_methods
     ]  # fmt: skip
     return rows, left_out
 
@@ -97,18 +97,18 @@ def _score(outcomes: Outcomes, metric: Metric) -> float:
     return math.exp(min(outcomes.rate, 700.0)) if metric.name == "perplexity" else outcomes.rate
 
 
-def _against(plain: Outcomes, own: Outcomes, metric: Metric) -> Literal["better", "worse", "open"]:
+def _against(plain: Outcomes, outcomes: Outcomes, metric: Metric) -> Literal["better", "worse", "open"]:
     """A baseline beside the run, over the examples of the test."""
-    low, high = difference_of(plain, own)
+    low, high = difference_of(plain, outcomes)
     if not (low > 0 or high < 0):  # of NaN neither
         return "open"
     return "better" if (low > 0) == metric.higher_is_better else "worse"
 
 
 def _advice(folder: RunFolder, data: TaskData, result: RunResult, settings: RunSettings) -> list[str]:
-    """What would help, by what was measured."""
-    found = [_of_length(folder, result, settings), _of_classes(data, result, settings), _of_cut_texts(data)]
-    return [sentence for sentence in found if sentence is not None]
+    """Sentences on what would help, by what was measured."""
+    advice = [_of_length(folder, result, settings), _of_classes(data, result, settings), _of_cut_texts(data)]
+    return [sentence for sentence in advice if sentence is not None]
 
 
 def _of_length(folder: RunFolder, result: RunResult, settings: RunSettings) -> str | None:

@@ -43,13 +43,13 @@ MARGINS: dict[Score, float] = {"accuracy": 0.005, "correlation": 0.01, "perplexi
 """Differences that do not matter, unless another margin is given: half a point; a hundredth of what is 1 at best; a
 hundredth of a perplexity; a hundredth of the error that errors are in units of."""
 DRAWS = 10_000
-"""Of a table, for how far all its differences may be off together."""
+"""The draws of a table, for how far all its differences may be off together."""
 POWER = 0.8
 """The probability with which the seeds or examples that would help do end a "cannot tell"."""
 MOST_SEEDS, MOST_GROWTH = 100, 1000
 """Nothing is promised beyond: more seeds than the first, or a test split so many times as large."""
 USUAL_SEEDS = 10
-"""What a larger test split is counted with."""
+"""The number of seeds for which a larger test split is computed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,14 +66,14 @@ class Sample:
 
     @property
     def runs(self) -> int:
-        """How many."""
+        """The number of runs."""
         return len(self.values)
 
     @cached_property
     def rates(self) -> Array:
-        """Of each run: its accuracy, its nats per token, or its mean error."""
-        found: Array = self.values.sum(1) / self.counts.sum()
-        return found
+        """The rate of each run: its accuracy, its nats per token, or its mean error."""
+        of_runs: Array = self.values.sum(1) / self.counts.sum()
+        return of_runs
 
 
 @dataclass(frozen=True)
@@ -100,15 +100,16 @@ class Pair:
     equivalent: float | None
     worse: float | None
     verdict: Verdict
-    """Of the first; at most one table in twenty has a false one."""
+    """The verdict on the first; at most one table in twenty has a false one."""
     more_seeds: int | None = None
-    """What would end a "cannot tell" at 80 % power, were the difference what it seems; None where seeds would not."""
+    """The number of seeds that would end a "cannot tell" at 80 % power, were the difference what it seems; None where
+    seeds would not."""
     more_examples: int | None = None
-    """The same for the test split, where seeds would not: so many examples in all, with ten seeds at least."""
+    """The number of test examples in all that would end it where seeds would not, with ten seeds at least."""
 
 
 class Variance(NamedTuple):
-    """Of a mean, or of a difference of two; with degrees of freedom. No seeds have 0 of them."""
+    """The variance of a mean, or of a difference of two, with degrees of freedom: 0 without seeds."""
 
     seeds: Array
     seeds_freedom: Array | float
@@ -116,10 +117,10 @@ class Variance(NamedTuple):
     examples_freedom: Array | float
 
     def distance(self, tail: Array | float) -> Array:
-        """How far the truth may be off, with that probability on either side."""
+        """The distance that the truth may be off, with that probability on either side."""
         of_seeds = -stdtrit(np.maximum(self.seeds_freedom, 1), tail) * np.sqrt(self.seeds)
-        found: Array = np.hypot(of_seeds, -stdtrit(self.examples_freedom, tail) * np.sqrt(self.examples))
-        return found
+        reach: Array = np.hypot(of_seeds, -stdtrit(self.examples_freedom, tail) * np.sqrt(self.examples))
+        return reach
 
     def tail(self, distance: Array) -> Array:
         """The probability that the truth is that far off, or further: `distance` solved for it."""
@@ -128,8 +129,8 @@ class Variance(NamedTuple):
             middle = (low + high) / 2
             wider = self.distance(np.exp(middle)) > np.abs(distance)
             low, high = np.where(wider, middle, low), np.where(wider, high, middle)
-        found: Array = np.where(distance >= 0, np.exp(low), 1 - np.exp(low))
-        return found
+        probability: Array = np.where(distance >= 0, np.exp(low), 1 - np.exp(low))
+        return probability
 
 
 class Table:
@@ -184,19 +185,19 @@ class Table:
         tail = self._tail(first[~blind], second[~blind])
         half = variance.distance(tail)
         verdicts = [_verdict(float(mean), float(off), margin) for mean, off in zip(gain, half, strict=True)]
-        found = []
-        for n, (one, other) in enumerate(which.tolist()):
-            runs = int(self.runs[[one, other]].min())
+        compared = []
+        for n, (index, other) in enumerate(which.tolist()):
+            runs = int(self.runs[[index, other]].min())
             difference = self._difference(sign * float(gain[n]), None if blind[n] else float(half[n]), runs)
             if blind[n]:
-                found.append(Pair(one, other, difference, None, None, None, "cannot tell"))
+                compared.append(Pair(index, other, difference, None, None, None, "cannot tell"))
                 continue
             equal = max(0.0, 1 - float(better[n]) - float(worse[n]))
-            pair = Pair(one, other, difference, float(better[n]), equal, float(worse[n]), verdicts[n])
+            pair = Pair(index, other, difference, float(better[n]), equal, float(worse[n]), verdicts[n])
             if verdicts[n] == "cannot tell":
                 pair = self._with_remedy(pair, variance, float(gain[n]), margin, tail, n)
-            found.append(pair)
-        return found
+            compared.append(pair)
+        return compared
 
     def rivals(self, margin: float | None = None) -> tuple[int, list[int]]:
         """The best, and those that may be better than it by more than the margin, the best of them first.
@@ -233,15 +234,15 @@ class Table:
         return self.means if self.score in HIGHER_IS_BETTER else -self.means
 
     def _margin(self, margin: float | None) -> float:
-        """In units of `means`."""
+        """The margin in units of `means`."""
         margin = MARGINS[self.score] if margin is None else margin
         return math.log1p(margin) if self.score == "perplexity" else margin
 
     @cached_property
     def _products(self) -> Array:
-        """How contenders are off on an example together: covariances."""
-        found: Array = self.residues @ self.residues.T / max(1, self.examples - 1)
-        return found
+        """The covariances of the contenders' deviations on an example."""
+        products: Array = self.residues @ self.residues.T / max(1, self.examples - 1)
+        return products
 
     @cached_property
     def _draws(self) -> Array:
@@ -250,8 +251,8 @@ class Table:
         # Of full rank, so that there is one such factor, the same on every machine.
         covariance += np.eye(len(covariance)) * (1e-12 * covariance.max() + 1e-200)
         draws = np.random.default_rng(0).standard_normal((DRAWS, len(covariance)))
-        found: Array = draws @ np.linalg.cholesky(covariance).T
-        return found
+        draws_of_means: Array = draws @ np.linalg.cholesky(covariance).T
+        return draws_of_means
 
     def _tail(self, first: Array, second: Array, sides: int = 2) -> float:
         """The probability beyond an end of the interval of each of some pairs, with which all of them hold together for
@@ -260,58 +261,60 @@ class Table:
         # Too few examples do not say how contenders depend on each other.
         if len(first) < 2 or self.examples <= 2 * len(self.samples):
             return ERROR / sides / max(1, len(first))
-        apart = self._draws[:, first] - self._draws[:, second]
-        spread = apart.std(0)
-        off = apart[:, spread > 0] / spread[spread > 0]
+        differences = self._draws[:, first] - self._draws[:, second]
+        spread = differences.std(0)
+        off = differences[:, spread > 0] / spread[spread > 0]
         largest = (np.abs(off) if sides == 2 else off).max(1, initial=0.0)
         return float(min(ERROR / sides, ndtr(-np.quantile(largest, 1 - ERROR))))
 
     def _of_seeds(self, weight: float) -> Array:
         """V_s of each contender."""
-        found = np.zeros(len(self.samples))
+        variances = np.zeros(len(self.samples))
         scale = self._scale()
-        own = np.array([sample.rates.var(ddof=1) if sample.runs > 1 else 0.0 for sample in self.samples])
+        by_sample = np.array([sample.rates.var(ddof=1) if sample.runs > 1 else 0.0 for sample in self.samples])
         free = np.array([0 if sample.fixed else sample.runs - 1 for sample in self.samples])
         if not self.freedom:
-            return found
-        pooled = (own * free).sum() / (scale * free).sum()
+            return variances
+        pooled = (by_sample * free).sum() / (scale * free).sum()
         # With few degrees of freedom the part of single examples is known no better than the rest.
         trusted = self.freedom / (self.freedom + 2)
         for n, sample in enumerate(self.samples):
             if not sample.fixed:
                 by_example = sample.values.var(0, ddof=1).mean() / weight**2 if sample.runs > 1 else 0.0
-                within = max(0.0, by_example - own[n]) / self.examples
-                found[n] = max(0.0, max(own[n], pooled * scale[n]) - trusted * within) / sample.runs
-        return found
+                within = max(0.0, by_example - by_sample[n]) / self.examples
+                variances[n] = max(0.0, max(by_sample[n], pooled * scale[n]) - trusted * within) / sample.runs
+        return variances
 
     def _scale(self) -> Array:
-        """What variances over seeds are compared in: those of a share near 0 or 1 are small."""
+        """The unit in which variances over seeds are compared: those of a share near 0 or 1 are small."""
         return self._shrunk() * (1 - self._shrunk()) if self.score == "accuracy" else np.ones(len(self.means))
 
     def _shrunk(self) -> Array:
         """Shares with half a success and half a failure more."""
-        found: Array = (self.means * self.examples + 0.5) / (self.examples + 1)
-        return found
+        shrunk: Array = (self.means * self.examples + 0.5) / (self.examples + 1)
+        return shrunk
 
     def _doubt(self) -> Array:
-        """What that half success and half failure add to the variance of an example: what never failed still may."""
+        """The addition of half a success and half a failure to the variance of an example: what never failed still
+        may.
+        """
         if self.score != "accuracy":
             return np.zeros(len(self.means))
-        found: Array = 0.5 * (self.means**2 + (1 - self.means) ** 2) / (self.examples + 1)
-        return found
+        doubt: Array = 0.5 * (self.means**2 + (1 - self.means) ** 2) / (self.examples + 1)
+        return doubt
 
     def _of_examples(self) -> Array:
         """V_e of each contender."""
-        found: Array = ((self.residues**2).sum(1) / max(1, self.examples - 1) + self._doubt()) / self.examples
-        return found
+        variances: Array = ((self.residues**2).sum(1) / max(1, self.examples - 1) + self._doubt()) / self.examples
+        return variances
 
     def _variance(self, of_examples: Array) -> Variance:
         return Variance(self._seeds, self.freedom, of_examples, max(1, self.examples - 1))
 
     def _of_pairs(self, first: Array, second: Array) -> Variance:
         products, doubt = self._products, self._doubt()
-        own = np.diag(products)
-        spread = own[first] + own[second] - 2 * products[first, second] + doubt[first] + doubt[second]
+        diagonal = np.diag(products)
+        spread = diagonal[first] + diagonal[second] - 2 * products[first, second] + doubt[first] + doubt[second]
         seeds = self._seeds[first] + self._seeds[second]
         return Variance(seeds, self.freedom, np.maximum(spread, 0) / self.examples, max(1, self.examples - 1))
 
@@ -328,16 +331,16 @@ class Table:
             sampling = np.abs(middle + side * half - self.means)
         else:
             sampling = examples_alone.distance(tail)
-        found: Array = self.means + side * np.hypot(seeds_alone.distance(tail), sampling)
+        bound: Array = self.means + side * np.hypot(seeds_alone.distance(tail), sampling)
         # Perplexities are logarithms here, and no mean loss is below 0.
         low, high = (0.0, math.inf) if self.score == "perplexity" else BOUNDS[self.score]
-        return np.clip(found, low, high)
+        return np.clip(bound, low, high)
 
     def _shown(self, mean: float) -> float:
         return math.exp(min(float(mean), 700.0)) if self.score == "perplexity" else float(mean)
 
     def _difference(self, mean: float, half: float | None, runs: int) -> Estimate:
-        """In units of `Pair.difference`."""
+        """The estimate in units of `Pair.difference`."""
 
         def shown(value: float) -> float:
             if self.score == "perplexity":
@@ -349,17 +352,19 @@ class Table:
         return Estimate(shown(mean), shown(mean - half), shown(mean + half), runs)
 
     def _with_remedy(self, pair: Pair, variance: Variance, gain: float, margin: float, tail: float, n: int) -> Pair:
-        """What would decide it, were the difference what it seems: the fewest seeds, or the fewest examples."""
+        """The pair with what would decide it, were the difference what it seems: the fewest seeds, or the fewest
+        examples.
+        """
         both = [pair.first, pair.second]
         runs, of_seeds = self.runs[both], self._seeds[both]
 
         def growth_of(more: Array | int) -> float:
-            """How many times less the variance of seeds is with so many more for each of the two."""
+            """The factor by which the variance of seeds is less with so many more for each of the two."""
             after = float((of_seeds * runs / (runs + more)).sum())
             return float(of_seeds.sum()) / after if after > 0 else 1.0
 
         def decides(seeds: float, examples: float) -> bool:
-            """These growths of both."""
+            """Whether these growths of seeds and examples decide it."""
             grown = Variance(
                 variance.seeds[n] / seeds, variance.seeds_freedom * seeds, variance.examples[n] / examples,
                 variance.examples_freedom * examples,
@@ -382,13 +387,13 @@ class Table:
 
 
 def _rounded(number: float) -> int:
-    """Two digits."""
+    """Round a number up to two digits."""
     unit = 10 ** max(0, math.floor(math.log10(number)) - 1)
     return int(math.ceil(number / unit) * unit)
 
 
 def _verdict(gain: float, half: float, margin: float) -> Verdict:
-    """What the interval of a pair says: it lies within the margin, or leaves out zero."""
+    """The verdict of a pair's interval: it lies within the margin, or leaves out zero."""
     if abs(gain) + half < margin:
         return "equivalent"
     if not abs(gain) > half:  # of NaN neither

@@ -14,7 +14,7 @@ from gatedrnn.data.settings import unknown_name
 from gatedrnn.errors import Error, UsageError, reason
 from gatedrnn.records import read_yaml
 from gatedrnn.study.experiment import Comparison
-from gatedrnn.study.joined import demand_common
+from gatedrnn.study.joined import check_common
 from gatedrnn.study.report import write_report
 from gatedrnn.study.results import ComparisonResults
 from gatedrnn.study.settings import CompareSettings, ContenderSettings
@@ -54,21 +54,21 @@ def read_suite(file: Path, threads: int) -> dict[str, CompareSettings]:
         raise UsageError(f"--suite {file}: cannot be read ({reason(error)})") from error
     if not isinstance(held, dict) or not isinstance(held.get("tasks"), dict) or len(held["tasks"]) < 2:
         raise UsageError(f"--suite {file}: must name two comparisons or more under 'tasks'")
-    shared, found = {name: value for name, value in held.items() if name != "tasks"}, {}
-    for name, own in held["tasks"].items():
+    shared, suite = {name: value for name, value in held.items() if name != "tasks"}, {}
+    for name, task_settings in held["tasks"].items():
         where = f"--suite {file}: {name}"
         if not isinstance(name, str) or Path(name).name != name:
             raise UsageError(f"{where}: a name becomes a folder's; write a word")
-        if own is not None and not isinstance(own, dict):
-            raise UsageError(f"{where}: must hold settings as 'name: value', got {own!r}")
+        if task_settings is not None and not isinstance(task_settings, dict):
+            raise UsageError(f"{where}: must hold settings as 'name: value', got {task_settings!r}")
         with _naming(where):
-            found[name] = _settings({"task": name, **shared, **(own or {})}, threads)
-    return found
+            suite[name] = _settings({"task": name, **shared, **(task_settings or {})}, threads)
+    return suite
 
 
-def _settings(given: Mapping[str, Any], threads: int) -> CompareSettings:
+def _settings(values: Mapping[str, Any], threads: int) -> CompareSettings:
     """The settings of one comparison from flags, with the recipe of its task for all others."""
-    flags = {name.replace("-", "_"): value for name, value in given.items()}
+    flags = {name.replace("-", "_"): value for name, value in values.items()}
     task = data_settings(str(flags.pop("task"))).task
     kinds: dict[str, type[Settings]] = {
         "data": TASKS[task], "contenders": ContenderSettings, "model": ModelSettings, "train": TrainSettings,
@@ -86,13 +86,13 @@ def _settings(given: Mapping[str, Any], threads: int) -> CompareSettings:
         search["space"] = Path(str(search["space"]))
     if "minutes" in search and not isinstance(search["minutes"], int | float):
         raise UsageError(f"minutes: must be a number, got {search['minutes']!r}")
-    parts = {part: with_recipe(task, part, kinds[part].model_validate(own)) for part, own in parts.items()}
+    parts = {part: with_recipe(task, part, kinds[part].model_validate(fields)) for part, fields in parts.items()}
     who = parts["contenders"].model_dump()
     if parts["contenders"].ladder is None:
         who["cells"] = [with_options(task, cell) for cell in who["cells"]]
     return CompareSettings.model_validate(
         {
-            **{part: own.model_dump() for part, own in parts.items()}, "contenders": who, "threads": threads,
+            **{part: fields.model_dump() for part, fields in parts.items()}, "contenders": who, "threads": threads,
             "search": search_settings(parts["model"], parts["train"], **search),
         }
     )  # fmt: skip
@@ -119,7 +119,7 @@ def run_suite(suite: Mapping[str, CompareSettings], folder: Path, run: Run, *, f
             comparison = Comparison(settings, folder / name)
         comparison.check(fresh=fresh)
         names.append([contender.name for contender in comparison.contenders])
-    demand_common(names, list(suite))
+    check_common(names, list(suite))
     if len({settings.search and settings.search.trials for settings in suite.values()}) > 1:
         raise UsageError("--suite: all tasks need the same number of trials, or none")
     for name, settings in suite.items():

@@ -49,14 +49,14 @@ def _scores(
 
 def pair_rows(results: ComparisonResults) -> list[dict[str, str]]:
     """One row of text per pair of contenders and plain baselines, the better one first."""
-    found, others = [], results.ranked()
+    rows, others = [], results.ranked()
     while others:
         row, *others = others
         for other in others:
             pair = results.pair(row.name, other.name)
             shown = {"difference": difference_in_words(pair.difference, results), "verdict": pair.verdict}
-            found.append({"method": row.name, "beside": other.name, **shown})
-    return found
+            rows.append({"method": row.name, "beside": other.name, **shown})
+    return rows
 
 
 def ladder_rows(results: ComparisonResults, match: str) -> list[dict[str, str]]:
@@ -85,15 +85,15 @@ def ladder_rows(results: ComparisonResults, match: str) -> list[dict[str, str]]:
 
 def forecast_rows(results: ComparisonResults) -> list[dict[str, str]]:
     """One row of text per contender and plain baseline: all test scores of their forecasts, in the mean over seeds."""
-    own = {row.name: [run.scores["test"] for run in row.runs] for row in results.contenders}
-    own |= {plain.name: [plain.further["test"]] for plain in results.baseline.plain if plain.further}
-    first = own[results.contenders[0].name][0]
+    scores = {row.name: [run.scores["test"] for run in row.runs] for row in results.contenders}
+    scores |= {plain.name: [plain.further["test"]] for plain in results.baseline.plain if plain.further}
+    first = scores[results.contenders[0].name][0]
     columns = [name for name in Scores.model_fields if name != "loss" and getattr(first, name) is not None]
     return [
         {"method": name} | {
-            column.replace("_", " "): f"{np.mean([getattr(one, column) for one in found]):.4g}" for column in columns
+            column.replace("_", " "): f"{np.mean([getattr(score, column) for score in runs]):.4g}" for column in columns
         }
-        for name, found in own.items()
+        for name, runs in scores.items()
     ]  # fmt: skip
 
 
@@ -103,7 +103,7 @@ def structure_rows(results: ComparisonResults) -> list[dict[str, str]]:
     base = results.contenders[0].structure.multiply_adds_per_step
     for row in results.contenders:
         structure, parameters, start = row.structure, row.parameters, row.structure.initialisation
-        own = {
+        structures = {
             "contender": row.name,
             "layers": str(structure.layers),
             "width": str(structure.hidden_size),
@@ -119,12 +119,12 @@ def structure_rows(results: ComparisonResults) -> list[dict[str, str]]:
             "multiply-adds": f"{structure.multiply_adds_per_step:,}",
         }
         if "multiply-adds" in asked:
-            own["multiply-adds to baseline's"] = _mismatch(
+            structures["multiply-adds to baseline's"] = _mismatch(
                 structure.multiply_adds_per_step / base - 1, row.match == "multiply-adds"
             )
         if "time" in asked:
-            own["steps"] = f"{row.runs[0].steps:,}"
-        rows.append(own | {"runs on": results.measured.runs_on[row.name]})
+            structures["steps"] = f"{row.runs[0].steps:,}"
+        rows.append(structures | {"runs on": results.measured.runs_on[row.name]})
     return rows
 
 
@@ -180,7 +180,8 @@ def hardest_rows(results: ComparisonResults, outcomes: Mapping[str, Outcomes]) -
         row.name: [outcomes[f"{run_name(row.name, run.seed)}/test"] for run in row.runs] for row in results.contenders
     }
     means = {
-        name: np.mean([own.values / np.maximum(own.counts, 1) for own in found], 0) for name, found in rates.items()
+        name: np.mean([outcome.values / np.maximum(outcome.counts, 1) for outcome in by_run], 0)
+        for name, by_run in rates.items()
     }
     overall = np.mean(list(means.values()), 0)
     order = np.argsort(overall if higher else -overall, kind="stable")[:HARDEST]
@@ -190,7 +191,7 @@ def hardest_rows(results: ComparisonResults, outcomes: Mapping[str, Outcomes]) -
     return [
         {
             results.data.unit.partition(" of ")[0]: f"{index:,}", what: f"{overall[index]:.2f}",
-            **{name: f"{own[index]:.2f}" for name, own in means.items()},
+            **{name: f"{outcome[index]:.2f}" for name, outcome in means.items()},
         }
         for index in order.tolist()
     ]  # fmt: skip

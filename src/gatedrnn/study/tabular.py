@@ -36,7 +36,7 @@ def boosted(data: TaskData, features: Features, threads: int) -> Fitted:
     Raises:
         BackendUnavailable: it lacks a library of the system.
     """
-    demand_lightgbm()
+    check_lightgbm()
     from lightgbm import LGBMClassifier, LGBMRegressor
 
     kind = LGBMRegressor if training_of(data).are_numbers else LGBMClassifier
@@ -52,8 +52,8 @@ def boosted(data: TaskData, features: Features, threads: int) -> Fitted:
     return Fitted(leaves, _answers(data, features, predict))
 
 
-def demand_lightgbm() -> None:
-    """See that LightGBM can be loaded.
+def check_lightgbm() -> None:
+    """Check that LightGBM can be loaded.
 
     Raises:
         BackendUnavailable: it lacks a library of the system.
@@ -68,8 +68,9 @@ def demand_lightgbm() -> None:
 
 
 def answered(predicted: np.ndarray, examples: Examples) -> Outcomes:
-    """What a baseline's answers score: right ones, near ones, or errors, as `Examples` has it; of ranked examples the
-    answers are outputs."""
+    """The outcomes of a baseline's answers: right ones, near ones, or errors, as `Examples` has it; of ranked examples
+    the answers are outputs.
+    """
     ones = np.ones(len(examples))
     if examples.ranked:
         return of_ranks(predicted, examples.labels)

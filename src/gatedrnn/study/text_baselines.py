@@ -14,7 +14,7 @@ from gatedrnn.train.metrics import IGNORED, judge
 from gatedrnn.train.outcomes import Outcomes
 
 PENALTIES = (0.1, 1.0, 10.0)
-"""Of the ridge, chosen by leaving one out."""
+"""The penalties of the ridge, chosen by leaving one out."""
 SURE = 10.0
 """The score of a label that every training row has; with another sign of one that none has."""
 
@@ -59,7 +59,9 @@ def _ridge() -> Any:
 
 
 def _linear(data: TaskData, model: Any) -> Fitted | None:
-    """None if the texts hold no word of two letters or more: scikit-learn's rule leaves shorter ones out."""
+    """Fit a linear model; None if the texts hold no word of two letters or more: scikit-learn's rule leaves shorter
+    ones out.
+    """
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.pipeline import make_pipeline
 
@@ -86,7 +88,7 @@ def _linear(data: TaskData, model: Any) -> Fitted | None:
 def _outputs(
     pipeline: Any, examples: Examples, texts: list[str], seen: np.ndarray, always: np.ndarray
 ) -> list[np.ndarray]:
-    """As a model has them: numbers, or scores of classes or labels.
+    """The outputs in the form of a model's: numbers, or scores of classes or labels.
 
     Args:
         seen: of several labels a row, those that some training rows have and some lack; others are answered as there.
@@ -97,9 +99,9 @@ def _outputs(
     scores = np.asarray(pipeline.decision_function(texts))
     if not examples.several:
         return list(scores if scores.ndim == 2 else np.stack([np.zeros(len(scores)), scores], axis=1))
-    found = np.tile(np.where(always, SURE, -SURE), (len(texts), 1))
-    found[:, seen] = scores.reshape(len(texts), -1)
-    return list(found)
+    outputs = np.tile(np.where(always, SURE, -SURE), (len(texts), 1))
+    outputs[:, seen] = scores.reshape(len(texts), -1)
+    return list(outputs)
 
 
 def _size(model: Any) -> int:
@@ -109,8 +111,9 @@ def _size(model: Any) -> int:
 
 
 def _tags(data: TaskData) -> Fitted:
-    """How often a word, as it is written, has each tag in training, with one more of the usual shares: the likeliest is
-    the most frequent one; of an unseen word that of all."""
+    """A baseline that counts how often a word, as it is written, has each tag in training, with one more of the usual
+    shares: the likeliest is the most frequent one; of an unseen word that of all.
+    """
     counts = dict[str, np.ndarray]()
     for words, tags in zip(_words(data, "train"), data.texts["train"].labels, strict=True):
         for word, tag in zip(words, tags, strict=True):
@@ -121,11 +124,11 @@ def _tags(data: TaskData) -> Fitted:
     def answer(split: str) -> Outcomes:
         examples, outputs = _examples(data, split), []
         for words, inputs, labels in zip(_words(data, split), examples.inputs, examples.labels, strict=True):
-            found = np.zeros((len(inputs), len(usual)))
+            scores = np.zeros((len(inputs), len(usual)))
             places = np.flatnonzero(labels[: len(inputs)] != IGNORED)
             for place, word in zip(places, words, strict=True):
-                found[place] = np.log(counts.get(word, 0.0) + usual)
-            outputs.append(found)
+                scores[place] = np.log(counts.get(word, 0.0) + usual)
+            outputs.append(scores)
         return judge(examples, outputs).outcomes
 
     return Fitted(len(counts), answer)

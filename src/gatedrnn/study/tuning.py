@@ -28,7 +28,7 @@ from gatedrnn.train.settings import RunSettings
 FOLDER, ELAPSED = "trials", "search.json"
 SECONDS = TypeAdapter(list[float])
 CONFIDENCE = 0.95
-"""Of the bands of a tuning curve, at all numbers of trials at once."""
+"""The confidence of the bands of a tuning curve, at all numbers of trials at once."""
 
 
 class Search:
@@ -52,8 +52,8 @@ class Search:
 
     def _draw(self, base: RunSettings, trial: int) -> Draw:
         seed = FIRST_SEED + self.settings.trials * self.settings.seed + trial
-        found = draw(self.settings.space, base, self.settings.seed, trial)
-        return found._replace(run=found.run.model_copy(update={"seed": seed, "trial": True}))
+        settings = draw(self.settings.space, base, self.settings.seed, trial)
+        return settings._replace(run=settings.run.model_copy(update={"seed": seed, "trial": True}))
 
     def run(self, executor: Executor, on_progress: OnProgress) -> list[Trial]:
         """Run what is not finished, round after round: one trial of every contender.
@@ -68,15 +68,15 @@ class Search:
             records = executor.run_all(self._runs(range(rounds)), self.folder, on_progress).records
         else:
             records, rounds = self._until(60 * limit, executor, on_progress)
-        found = [
+        trials = [
             self._trial(name, trial, records.get(self._place(name, trial)) is not None, records)
             for name in self.bases
             for trial in range(rounds)
         ]
         for name in self.bases:
-            if all(one.score is None for one in found if one.contender == name):
+            if all(ended.score is None for ended in trials if ended.contender == name):
                 raise NonFiniteLoss(f"{name}: the loss of every trial became NaN or infinite; give a narrower --space")
-        return found
+        return trials
 
     def _until(self, seconds: float, executor: Executor, on_progress: OnProgress) -> tuple[Records, int]:
         """All trials of the rounds that begin within so many seconds, and how many these are."""
@@ -127,39 +127,41 @@ class Search:
 
     def best(self, trials: list[Trial], name: str) -> Trial:
         """The trial of a contender with the best validation score; of equal ones that with the lowest loss."""
-        own = [one for one in trials if one.contender == name and one.score is not None]
-        return max(own, key=lambda one: (self.metric.sign * (one.score or 0.0), -(one.loss or 0.0), -one.number))
+        finished = [trial for trial in trials if trial.contender == name and trial.score is not None]
+        return max(
+            finished, key=lambda trial: (self.metric.sign * (trial.score or 0.0), -(trial.loss or 0.0), -trial.number)
+        )
 
     def results(self, trials: list[Trial]) -> SearchResults:
-        """What the search found, for the record."""
+        """The results of the search, for the record."""
         spaces = {name: self.settings.space.of(base) for name, base in self.bases.items()}
         best = {name: self.best(trials, name) for name in self.bases}
         return SearchResults(
             trials=len(trials) // len(self.bases), asked=self.settings.trials, seed=self.settings.seed,
             minutes=self.settings.minutes,
-            spaces={name: {key: str(dimension) for key, dimension in own.items()} for name, own in spaces.items()},
+            spaces={name: {key: str(dimension) for key, dimension in space.items()} for name, space in spaces.items()},
             # Seconds are not what was found: two equal searches differ in them.
-            best={name: one.model_copy(update={"seconds": None}) for name, one in best.items()},
-            edges={name: _edges(spaces[name], one) for name, one in best.items()},
+            best={name: trial.model_copy(update={"seconds": None}) for name, trial in best.items()},
+            edges={name: _edges(spaces[name], trial) for name, trial in best.items()},
             curves={
-                name: tuning_curve([one.score for one in trials if one.contender == name], self.metric.score)
+                name: tuning_curve([trial.score for trial in trials if trial.contender == name], self.metric.score)
                 for name in self.bases
             },
         )  # fmt: skip
 
 
 def mean_seconds(trials: list[Trial]) -> dict[str, float]:
-    """Of training, by contender; trials that diverged do not count."""
-    own: dict[str, list[float]] = {}
-    for one in trials:
-        if one.seconds is not None:
-            own.setdefault(one.contender, []).append(one.seconds)
-    return {name: sum(seconds) / len(seconds) for name, seconds in own.items()}
+    """The mean seconds of training by contender; trials that diverged do not count."""
+    by_contender: dict[str, list[float]] = {}
+    for trial in trials:
+        if trial.seconds is not None:
+            by_contender.setdefault(trial.contender, []).append(trial.seconds)
+    return {name: sum(seconds) / len(seconds) for name, seconds in by_contender.items()}
 
 
 def _edges(space: dict[str, Dimension], best: Trial) -> dict[str, Edge]:
-    found = {name: space[name].edge(value) for name, value in best.values.items()}
-    return {name: edge for name, edge in found.items() if edge is not None}
+    edges = {name: space[name].edge(value) for name, value in best.values.items()}
+    return {name: edge for name, edge in edges.items() if edge is not None}
 
 
 def tuning_curve(scores: list[float | None], score: Score) -> TuningCurve:
@@ -176,11 +178,11 @@ def tuning_curve(scores: list[float | None], score: Score) -> TuningCurve:
     """
     higher_is_better, (low, high) = score in HIGHER_IS_BETTER, BOUNDS[score]
     worst = low if higher_is_better else high
-    own = np.array([worst if score is None else score for score in scores])
+    values = np.array([worst if score is None else score for score in scores])
     with warnings.catch_warnings():  # it says what the docstring says of ties
         warnings.simplefilter("ignore", RuntimeWarning)
         below, middle, above = EmpiricalDistribution.confidence_bands(
-            own,
+            values,
             CONFIDENCE,
             a=low,
             b=high,
@@ -188,15 +190,15 @@ def tuning_curve(scores: list[float | None], score: Score) -> TuningCurve:
             generator=np.random.default_rng(0),
             n_jobs=1,  # its pool of forks can wait for ever in a process with threads
         )
-    numbers = np.arange(1, len(own) + 1)
+    numbers = np.arange(1, len(values) + 1)
     # The upper band of the distribution is the lower one of the curve.
     ends, median = (
-        [one.quantile_tuning_curve(numbers, minimize=not higher_is_better).tolist() for one in (above, below)],
+        [curve.quantile_tuning_curve(numbers, minimize=not higher_is_better).tolist() for curve in (above, below)],
         middle.quantile_tuning_curve(numbers, minimize=not higher_is_better).tolist(),
     )
     return TuningCurve(median=_finite(median), low=_finite(ends[0]), high=_finite(ends[1]))
 
 
 def _finite(values: list[float]) -> list[float | None]:
-    """None where there is no bound."""
+    """The values as JSON has them: None where there is no bound."""
     return [value if math.isfinite(value) else None for value in values]

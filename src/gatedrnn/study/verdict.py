@@ -3,7 +3,7 @@
 from typing import TypeAlias
 
 from gatedrnn.data.probes.groups import GROUPS
-from gatedrnn.inspect.tracking import POSITIVE
+from gatedrnn.kinds.scan.path import POSITIVE
 from gatedrnn.pages import plural
 from gatedrnn.study.ladder import BESIDE, LADDERS, removed, steps_below
 from gatedrnn.study.results import ComparisonResults, ContenderResults, PairResults, PlainScores
@@ -24,11 +24,13 @@ Row: TypeAlias = ContenderResults | PlainScores
 NOTICED = 1.1
 """Times as fast: less is not worth a sentence."""
 NAMED = 3
-"""Of those who are beside the best, in a sentence."""
+"""The most contenders beside the best that a sentence names."""
 
 
 def headline(results: ComparisonResults) -> list[str]:
-    """What to take, what may be as good, what is worse, what would help; then remarks, and what the intervals cover."""
+    """Sentences on what to take, what may be as good, what is worse and what would help; then remarks, and what the
+    intervals cover.
+    """
     sentences = verdict(results)
     for match in MATCH_WORDS:
         sentences += _down_the_ladder(results, match)
@@ -36,7 +38,7 @@ def headline(results: ComparisonResults) -> list[str]:
 
 
 def held_equal(results: ComparisonResults) -> str:
-    """What all contenders share, and what of a run they are."""
+    """A sentence on what all contenders share, and on which part of a run they are."""
     if results.settings.contenders.recipes:
         return f"{_shared(results)}; with the parts that train puts beside cells"
     alone = "; cells alone, --recipes adds what train puts beside them" if results.task in WHOLE else ""
@@ -53,8 +55,9 @@ def _shared(results: ComparisonResults) -> str:
 
 
 def verdict(results: ComparisonResults) -> list[str]:
-    """What to take of all contenders and plain baselines; what may be as good, and is cheaper; what is worse; and what
-    would help."""
+    """Sentences on what to take of all contenders and plain baselines; what may be as good, and is cheaper; what is
+    worse; and what would help.
+    """
     best, *others = results.ranked()
     against = {row.name: results.pair(row.name, best.name) for row in others}
     rivals = [row for row in others if row.name in results.rivals]
@@ -89,7 +92,7 @@ def _undecided(results: ComparisonResults, best: Row, rivals: list[Row]) -> str:
 
 
 def _as_good(results: ComparisonResults, beside: list[Row], against: dict[str, PairResults]) -> list[str]:
-    """Who is shown to be as good, and who is not shown to be worse."""
+    """Sentences on who is shown to be as good, and who is not shown to be worse."""
     equal, untold = (
         [row for row in beside if against[row.name].verdict == verdict] for verdict in ("equivalent", "cannot tell")
     )
@@ -119,13 +122,13 @@ def _few(names: list[str]) -> str:
 def _cheapest(results: ComparisonResults, best: Row, beside: list[Row]) -> list[str]:
     """The one that takes the least time of those that are not shown to be worse."""
     cheapest = min(beside, key=lambda row: results.seconds(row.name))
-    seconds, own = results.seconds(cheapest.name), results.seconds(best.name)
-    if own <= seconds:
-        return [f"{best.name} is also the cheapest of them: {duration(own)} of training."]
-    if seconds * NOTICED > own:
+    seconds, most = results.seconds(cheapest.name), results.seconds(best.name)
+    if most <= seconds:
+        return [f"{best.name} is also the cheapest of them: {duration(most)} of training."]
+    if seconds * NOTICED > most:
         return []
     which = f"{cheapest.name} is the cheapest of them" if len(beside) > 1 else f"{cheapest.name} is cheaper"
-    return [f"{which}: {duration(seconds)} of training, {best.name} {duration(own)}."]
+    return [f"{which}: {duration(seconds)} of training, {best.name} {duration(most)}."]
 
 
 def _worse(results: ComparisonResults, pairs: list[PairResults]) -> str:
@@ -135,7 +138,7 @@ def _worse(results: ComparisonResults, pairs: list[PairResults]) -> str:
 
 
 def _longer(results: ComparisonResults) -> str | None:
-    """What comes before more seeds: a training that had not ended where it stopped."""
+    """The advice that comes before more seeds: on a training that had not ended where it stopped."""
     rising = [row for row in results.contenders if 2 * row.still_improving > len(row.runs)]
     if not rising:
         return None
@@ -151,7 +154,7 @@ def _longer(results: ComparisonResults) -> str | None:
 
 
 def _what_would_help(pairs: list[PairResults], unit: str) -> str:
-    """For the pairs without a verdict."""
+    """The seeds or examples that would give the pairs without a verdict one."""
     by_seeds = [pair for pair in pairs if pair.more_seeds is not None]
     by_examples = [pair for pair in pairs if pair.more_examples is not None]
     parts = []
@@ -175,7 +178,7 @@ def _what_would_help(pairs: list[PairResults], unit: str) -> str:
 
 
 def _down_the_ladder(results: ComparisonResults, match: str) -> list[str]:
-    """Which removals are shown to cost or to gain something, and all of them together."""
+    """Sentences on which removals are shown to cost or to gain something, and all of them together."""
     ladder = results.settings.contenders.ladder
     if ladder is None or match not in results.settings.contenders.match:
         return []
@@ -185,23 +188,23 @@ def _down_the_ladder(results: ComparisonResults, match: str) -> list[str]:
         for row, pair in steps
         if pair.verdict in ("better", "worse")
     ]
-    found = "; ".join(shown) or "no single step is shown to differ from the one above"
+    shown_steps = "; ".join(shown) or "no single step is shown to differ from the one above"
     bottom = next(row for row in results.contenders if row.cell == LADDERS[ladder][-1] and row.match == match)
     whole = results.pair(bottom.name, results.baseline.contender)
     return [
-        f"Down the ladder with {MATCH_WORDS[match]}: {found}. {bottom.cell} beside {ladder}: {whole.verdict}, "
+        f"Down the ladder with {MATCH_WORDS[match]}: {shown_steps}. {bottom.cell} beside {ladder}: {whole.verdict}, "
         f"{difference_in_words(whole.difference, results)}."
     ]
 
 
 def _edges(results: ComparisonResults) -> list[str]:
-    """Where a wider space might hold something better, and where the search ended early."""
+    """Sentences on where a wider space might hold something better, and where the search ended early."""
     search = results.search
     if search is None:
         return []
-    found = []
+    sentences = []
     if search.trials < search.asked:
-        found.append(
+        sentences.append(
             f"The search ended after {search.trials} of {search.asked} trials of each contender, with the "
             f"{search.minutes:g} minutes that it was given."
         )
@@ -211,14 +214,14 @@ def _edges(results: ComparisonResults) -> list[str]:
         if edges
     ]
     if at_edge:
-        found.append(
+        sentences.append(
             f"The best settings lie at an edge of the space for {listed(at_edge)}: a wider one may hold better."
         )
-    return found
+    return sentences
 
 
 def _remarks(results: ComparisonResults) -> list[str]:
-    """What is known about a task beyond the measurements."""
+    """Sentences on what is known about a task beyond the measurements."""
     if results.task not in {probe.name for probe in GROUPS}:
         return []
     positive = [cell for cell, kind in results.classes.items() if kind.name == POSITIVE.name]
@@ -236,7 +239,7 @@ def _remarks(results: ComparisonResults) -> list[str]:
 
 
 def _scope(results: ComparisonResults) -> str:
-    """What the intervals cover."""
+    """A sentence on what the intervals cover."""
     runs = results.contenders[0].scores["test"].runs
     if runs < 2:
         return "1 seed: no interval and no verdict between cells; give 2 or more with --seeds."
@@ -251,7 +254,7 @@ def _scope(results: ComparisonResults) -> str:
 
 
 def intervals_explained(results: ComparisonResults) -> str:
-    """How the intervals in brackets are made, for the small print."""
+    """A sentence for the small print on how the intervals in brackets are made."""
     return (
         "[ ]: 95 % intervals over seeds and test examples together, which are the same for all contenders. A "
         f"difference below {margin_in_words(results)} does not matter. Differences are corrected for "

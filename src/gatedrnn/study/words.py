@@ -15,7 +15,7 @@ SAID = {
     "average_precision": "average precision", "log_loss": "log loss", "r2": "R²", "spearman": "Spearman's correlation",
     "perplexity": "perplexity", "mase": "MASE", "scaled_mae": "scaled error",
 }  # fmt: skip
-"""How metrics are named in a sentence."""
+"""The names of metrics in a sentence."""
 NONE = "–"
 
 
@@ -54,14 +54,14 @@ def plain_score(row: ContenderResults | PlainScores, results: ComparisonResults)
 
 def gap_in_words(difference: Estimate, results: ComparisonResults) -> str:
     """1.7 points, 12 % or 0.021: how far apart two scores are."""
-    apart = abs(difference.mean)
-    if math.isinf(apart):
+    gap = abs(difference.mean)
+    if math.isinf(gap):
         return "more than any number"
     if results.metric.name == "accuracy":
-        return f"{100 * apart:.1f} points"
+        return f"{100 * gap:.1f} points"
     if results.metric.score == "perplexity":
-        return f"{100 * apart:,.0f} %" if apart >= 0.1 else f"{100 * apart:.2g} %"
-    return f"{apart:,.0f}" if apart >= 10 else f"{apart:.2g}"
+        return f"{100 * gap:,.0f} %" if gap >= 0.1 else f"{100 * gap:.2g} %"
+    return f"{gap:,.0f}" if gap >= 10 else f"{gap:.2g}"
 
 
 def duration(seconds: float) -> str:

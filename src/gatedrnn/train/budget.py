@@ -13,11 +13,11 @@ from gatedrnn.train.chosen import with_values
 from gatedrnn.train.folder import RunFolder
 from gatedrnn.train.loop import Trainer
 from gatedrnn.train.refit import further_trainings
-from gatedrnn.train.resources import compile_kernels, demand_room
+from gatedrnn.train.resources import check_room, compile_kernels
 from gatedrnn.train.settings import RunSettings
 
 SHARE = 0.9
-"""Of the minutes, for steps of training; the rest is for validations, the test and what is written."""
+"""The share of the minutes for steps of training; the rest is for validations, the test and what is written."""
 FIRST, LEAST, MOST, SECONDS = 2, 3, 50, 3.0
 """Steps that are not measured, since a process pays for caches in them; then so many, or as many as take so long."""
 FIXED = (FORECAST, SERIES, SERIES_REGRESSION, TEXT, TEXT_REGRESSION)
@@ -31,7 +31,7 @@ class Budgeted(NamedTuple):
 
     settings: RunSettings
     said: str
-    """How it uses them, in one sentence."""
+    """A sentence on how it uses them."""
 
 
 def within(settings: RunSettings, minutes: float) -> Budgeted:
@@ -68,18 +68,18 @@ def within(settings: RunSettings, minutes: float) -> Budgeted:
 
 class _Measured(NamedTuple):
     seconds: float
-    """Of a step."""
+    """The seconds of a step."""
     recipe: int
     """Steps of the whole run, as its settings have them."""
 
 
 def _measured(settings: RunSettings, data: TaskData) -> _Measured:
-    """Of a run that begins; nothing of it is kept."""
-    demand_room(settings, data)
+    """Measure the first steps of a run; nothing of it is kept."""
+    check_room(settings, data)
     compile_kernels([settings])
     with tempfile.TemporaryDirectory() as folder:
         trainer = Trainer(settings, data, RunFolder(Path(folder)))
-        trainer.rehearse(FIRST)
+        trainer.run_steps(FIRST)
         few = _timed(trainer, LEAST)
         steps = min(MOST, max(LEAST, int(SECONDS / few)))
         return _Measured(min(few, _timed(trainer, steps)), trainer.total)
@@ -88,5 +88,5 @@ def _measured(settings: RunSettings, data: TaskData) -> _Measured:
 def _timed(trainer: Trainer, steps: int) -> float:
     """Seconds of one of so many steps."""
     started = time.perf_counter()
-    trainer.rehearse(steps)
+    trainer.run_steps(steps)
     return (time.perf_counter() - started) / steps

@@ -1,5 +1,5 @@
-"""What values that a forecaster was not trained on say of it: how far to trust its training, and how wide its intervals
-must be.
+"""Calibration of a forecaster on values that it was not trained on: how far to trust its training, and how wide its
+intervals must be.
 
 Intervals by split conformal prediction (Vovk et al. 2005; of quantiles: Romano et al. 2019, arXiv:1905.03222), with the
 distance between two quantiles as the unit of errors, so that a series and a time that are harder keep their wider ones.
@@ -21,8 +21,8 @@ UNTRUSTED = 0.75
 PENALTY = 0.05
 """A part of the error for each unit of distance from the shrinkage that is expected: forecasts choose by chance too."""
 FEW, MANY = 1.0, 0.25
-"""What is expected of a model with hardly a forecast to choose by, and of one with `ENOUGH_WINDOWS`: on panels of M1
-and M3 a fourth was best or nearly so, whatever a validation part of some hundred series said."""
+"""The shrinkages expected of a model with hardly a forecast to choose by, and of one with `ENOUGH_WINDOWS`: on panels
+of M1 and M3 a fourth was best or nearly so, whatever a validation part of some hundred series said."""
 ENOUGH_WINDOWS = 100
 MOST_WINDOWS = 2048
 """Forecasts that both are found from."""
@@ -35,7 +35,7 @@ LEAST, MOST = 0.2, 5.0
 
 
 class Errors(NamedTuple):
-    """Of forecasts with one shrinkage."""
+    """The errors of forecasts with one shrinkage."""
 
     scaled: np.ndarray
     """(windows, horizon): absolute errors of the median, as MASE counts them; NaN where there is no value."""
@@ -51,24 +51,24 @@ def errors_of(model: GatedRNNForForecasting, windows: Windows, shrinkages: Seque
     origins; in `eval()`, without factors of intervals; one of them for each shrinkage."""
     places = windows.places if len(windows) >= ENOUGH_WINDOWS else windows.all_places(MOST_WINDOWS)
     middle = model.config.levels.index(0.5)
-    found: list[list[Errors]] = [[] for _ in shrinkages]
+    errors: list[list[Errors]] = [[] for _ in shrinkages]
     for rows in windows.in_batches(places):
         batch = {name: tensor.to(model.device) for name, tensor in windows.collate(rows).items()}
         labels, unit = batch.pop("labels"), torch.from_numpy(windows.naive_error[rows[:, 0], None])
         read = model.read(**cast(dict[str, Any], batch))
         true = read.scale.units(labels)
-        for shrinkage, into in zip(shrinkages, found, strict=True):
+        for shrinkage, into in zip(shrinkages, errors, strict=True):
             each = model.of_members(read.states, read.smoothed, read.ahead, shrinkage)
             quantiles = averaged(each)[:, 0]
-            median, apart = quantiles[..., middle], torch.diff(quantiles, dim=2)
-            distances = torch.cat([apart[..., :middle], torch.ones_like(apart[..., :1]), apart[..., middle:]], dim=2)
+            median, widths = quantiles[..., middle], torch.diff(quantiles, dim=2)
+            distances = torch.cat([widths[..., :middle], torch.ones_like(widths[..., :1]), widths[..., middle:]], dim=2)
             scaled = (model.bounded(read.scale.original(median)) - labels).abs().cpu() / unit
-            into.append(Errors(*(one.cpu().numpy() for one in (scaled, true - median, distances))))
-    return [Errors(*map(np.concatenate, zip(*parts, strict=True))) for parts in found]
+            into.append(Errors(*(part.cpu().numpy() for part in (scaled, true - median, distances))))
+    return [Errors(*map(np.concatenate, zip(*parts, strict=True))) for parts in errors]
 
 
 def best_shrinkage(errors: Sequence[Errors], windows: int) -> int:
-    """Which of `SHRINKAGES` has the smallest mean error, with a penalty on what is not expected.
+    """The index in `SHRINKAGES` of the smallest mean error, with a penalty on what is not expected.
 
     Args:
         errors: one for each of `SHRINKAGES`.
@@ -76,10 +76,10 @@ def best_shrinkage(errors: Sequence[Errors], windows: int) -> int:
     """
     expected = FEW + (MANY - FEW) * min(1.0, windows / ENOUGH_WINDOWS)
     costs = [
-        float(np.nanmean(one.scaled)) * (1 + PENALTY * abs(shrinkage - expected))
-        if np.isfinite(one.scaled).any()
+        float(np.nanmean(error.scaled)) * (1 + PENALTY * abs(shrinkage - expected))
+        if np.isfinite(error.scaled).any()
         else np.inf
-        for one, shrinkage in zip(errors, SHRINKAGES, strict=True)
+        for error, shrinkage in zip(errors, SHRINKAGES, strict=True)
     ]
     return int(np.argmin(costs))
 
@@ -94,30 +94,30 @@ def bands_of(errors: Sequence[Errors], levels: Sequence[float]) -> list[list[flo
         errors: of one or more parts.
         levels: of the quantiles, 0.5 among them.
     """
-    error = np.concatenate([one.error for one in errors])
-    distances = np.concatenate([one.distances for one in errors])
+    error = np.concatenate([part.error for part in errors])
+    distances = np.concatenate([part.distances for part in errors])
     seen = np.isfinite(error) & np.isfinite(distances).all(2)
     if not seen.any():
         return None
     bands, middle = np.ones(distances.shape[1:]), list(levels).index(0.5)
-    own = seen.sum(0) >= ENOUGH
-    for steps in ([step] for step in np.flatnonzero(own)):
+    enough = seen.sum(0) >= ENOUGH
+    for steps in ([step] for step in np.flatnonzero(enough)):
         bands[steps] = _factors(error[:, steps][seen[:, steps]], distances[:, steps][seen[:, steps]], levels, middle)
-    if not own.all():
-        rows = seen[:, ~own]
-        bands[~own] = _factors(error[:, ~own][rows], distances[:, ~own][rows], levels, middle)
+    if not enough.all():
+        rows = seen[:, ~enough]
+        bands[~enough] = _factors(error[:, ~enough][rows], distances[:, ~enough][rows], levels, middle)
     return cast(list[list[float]], bands.tolist())
 
 
 def _factors(error: np.ndarray, distances: np.ndarray, levels: Sequence[float], middle: int) -> np.ndarray:
     """(quantiles,), of errors (count,) and distances (count, quantiles)."""
-    found = np.ones(len(levels))
+    factors = np.ones(len(levels))
     for side, places in ((1, range(middle + 1, len(levels))), (-1, range(middle - 1, -1, -1))):
         beyond = side * error
         for place in places:
             share = levels[place] if side > 0 else 1 - levels[place]
             ratios = beyond / np.maximum(distances[:, place], np.finfo(np.float32).tiny)
             ratios = np.concatenate([ratios, [1.0] * PRIOR])
-            found[place] = np.clip(np.quantile(ratios, share), LEAST, MOST)
-            beyond = beyond - found[place] * distances[:, place]
-    return found
+            factors[place] = np.clip(np.quantile(ratios, share), LEAST, MOST)
+            beyond = beyond - factors[place] * distances[:, place]
+    return factors

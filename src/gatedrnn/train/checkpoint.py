@@ -25,7 +25,7 @@ class Together(Protocol):
     is_main_process: bool
 
     def wait_for_everyone(self) -> None:
-        """Until all processes have come this far."""
+        """Wait until all processes have come this far."""
         ...
 
 
@@ -131,14 +131,16 @@ def _fault(checkpoint: Path) -> str | None:
         files = manifest.read(checkpoint)
     except Damaged as error:
         return str(error)
-    found = [f"{name} {fault}" for name, fault in manifest.faults(checkpoint).items()]
+    reasons = [f"{name} {fault}" for name, fault in manifest.faults(checkpoint).items()]
     present = {path.name for path in checkpoint.iterdir()} - {manifest.MANIFEST}
-    found += [f"{name} is not named in {manifest.MANIFEST}" for name in sorted(present - files.keys())]
-    return found[0] if found else _runs(checkpoint)
+    reasons += [f"{name} is not named in {manifest.MANIFEST}" for name in sorted(present - files.keys())]
+    return reasons[0] if reasons else _runs(checkpoint)
 
 
 def _runs(checkpoint: Path) -> str | None:
-    """What in a checkpoint would be run in reading it: Accelerate reads what is registered with it as any pickle."""
+    """The file of a checkpoint that would run code when read: Accelerate reads what is registered with it as any
+    pickle.
+    """
     for file in sorted(checkpoint.glob("custom_checkpoint_*.pkl")):
         try:
             torch.load(file, weights_only=True)

@@ -35,14 +35,14 @@ def chosen(data: TaskData) -> dict[str, Chosen]:
 
 
 class Recipe(NamedTuple):
-    """What `train` and `forecast` do with some data, by the names of flags."""
+    """The values of flags that `train` and `forecast` take for some data, by name."""
 
     decided: dict[str, Chosen]
-    """By the data."""
+    """The values that the data decide."""
     fixed: dict[str, Json]
-    """For all data of the task."""
+    """The values for all data of the task."""
     notes: list[str]
-    """Of the data."""
+    """The notes on the data."""
 
 
 def recipe_for(file: Path, task: str) -> Recipe:
@@ -81,10 +81,10 @@ def completed(settings: RunSettings, given: Collection[str]) -> RunSettings:
         given: names of settings that stay as they are.
     """
     data = load_task(settings.data)
-    own = {name: one.value for name, one in chosen(data).items()}
+    decided = {name: choice.value for name, choice in chosen(data).items()}
     if "epochs" in given:  # in the place of the recipe's steps
-        own["total_steps"] = 0
-    settings = with_values(settings, {name: value for name, value in own.items() if name not in given})
+        decided["total_steps"] = 0
+    settings = with_values(settings, {name: value for name, value in decided.items() if name not in given})
     several = os.environ.get("WORLD_SIZE", "1") != "1"  # processes that must agree, and may see other memory
     if "batch_size" in given or several or not isinstance(data.train, Examples):
         return settings

@@ -14,7 +14,7 @@ from gatedrnn.models.random_convolutions import ConvolutionPath
 from gatedrnn.train.settings import RunSettings
 
 PENALTIES = np.logspace(-3, 3, 10)
-"""Of the ridge, chosen by leaving one out."""
+"""The penalties of the ridge, chosen by leaving one out."""
 MOST_ROWS = 5000
 """Series that are fitted, drawn where there are more: memory and time grow with their square."""
 SHARPEST = 16.0
@@ -68,7 +68,7 @@ def fit_convolution_path(path: ConvolutionPath, examples: Examples, seed: int) -
 
 def _features(path: ConvolutionPath, examples: Examples, rows: np.ndarray) -> np.ndarray:
     """(rows, features), float64."""
-    found = np.empty((len(rows), path.convolutions.size))
+    read = np.empty((len(rows), path.convolutions.size))
     place = {row: number for number, row in enumerate(rows.tolist())}
     for batch_rows in examples.evaluation_rows():
         chosen = np.array([row for row in batch_rows.tolist() if row in place], dtype=np.int64)
@@ -76,8 +76,8 @@ def _features(path: ConvolutionPath, examples: Examples, rows: np.ndarray) -> np
             batch = examples.collate(chosen)
             mask: Tensor | None = batch.get("attention_mask")
             features = path.features(batch["input_values"], None if mask is None else mask.bool())
-            found[[place[row] for row in chosen.tolist()]] = features.double().numpy()
-    return found
+            read[[place[row] for row in chosen.tolist()]] = features.double().numpy()
+    return read
 
 
 def _sharpness(answers: np.ndarray, labels: np.ndarray) -> float:

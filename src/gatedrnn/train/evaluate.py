@@ -20,18 +20,18 @@ from gatedrnn.train.sharing import in_turns
 
 
 class Evaluation(NamedTuple):
-    """Of a model on one split."""
+    """The scores and outcomes of a model on one split."""
 
     scores: Scores
     outcomes: Outcomes
     confusion: list[list[int]] | None = None
     """[true][predicted], of classes."""
     each_label: list[list[list[int]]] | None = None
-    """Of each of several labels a row: [lacks it, has it][not predicted, predicted]."""
+    """The table of each of several labels a row: [lacks it, has it][not predicted, predicted]."""
 
 
 class _OfRows(NamedTuple):
-    """Of a batch of labels."""
+    """The results on a batch of labels."""
 
     loss: float
     confusion: Tensor
@@ -46,15 +46,15 @@ def evaluate(model: nn.Module, split: Examples | Lanes | Windows, accelerator: A
     was_training = model.training
     model.eval()
     if isinstance(split, Lanes):
-        found = _text(model, split)
+        evaluation = _text(model, split)
     elif isinstance(split, Windows):
-        found = _future(model, split, accelerator)
+        evaluation = _future(model, split, accelerator)
     elif split.metric is not None:
-        found = _by_metric(model, split, accelerator)
+        evaluation = _by_metric(model, split, accelerator)
     else:
-        found = (_numbers if split.are_numbers else _classes)(model, split, accelerator)
+        evaluation = (_numbers if split.are_numbers else _classes)(model, split, accelerator)
     model.train(was_training)
-    return found
+    return evaluation
 
 
 def _classes(model: Any, examples: Examples, accelerator: Accelerator) -> Evaluation:
@@ -79,9 +79,9 @@ def _classes(model: Any, examples: Examples, accelerator: Accelerator) -> Evalua
         )
 
     batches = list(examples.evaluation_rows())
-    for rows, found in zip(batches, in_turns(accelerator, score, batches), strict=True):
-        loss, confusion = loss + found.loss, confusion + found.confusion
-        right[rows], labelled[rows] = found.right, found.labelled
+    for rows, scored in zip(batches, in_turns(accelerator, score, batches), strict=True):
+        loss, confusion = loss + scored.loss, confusion + scored.confusion
+        right[rows], labelled[rows] = scored.right, scored.labelled
     total = int(confusion.sum())
     table = confusion.view(classes, classes)
     scores = Scores(loss=loss / total, accuracy=int(table.trace()) / total)
@@ -89,20 +89,20 @@ def _classes(model: Any, examples: Examples, accelerator: Accelerator) -> Evalua
 
 
 def _by_metric(model: Any, examples: Examples, accelerator: Accelerator) -> Evaluation:
-    """By a metric of the examples' own, from the outputs for all of them."""
+    """Evaluate by a metric of the examples' own, from the outputs for all of them."""
 
     def answer(rows: np.ndarray) -> np.ndarray:
         batch = examples.collate(rows)
         del batch["labels"]
         with accelerator.autocast():
             output = model(**{name: tensor.to(accelerator.device) for name, tensor in batch.items()})
-        found: np.ndarray = output.logits.double().cpu().numpy()
-        return found
+        answers: np.ndarray = output.logits.double().cpu().numpy()
+        return answers
 
     batches, outputs = list(examples.evaluation_rows()), [np.empty(0)] * len(examples)
-    for rows, found in zip(batches, in_turns(accelerator, answer, batches), strict=True):
-        for row, own in zip(rows.tolist(), found, strict=True):
-            outputs[row] = own if own.ndim == 1 else own[: examples.lengths[row]]
+    for rows, answers in zip(batches, in_turns(accelerator, answer, batches), strict=True):
+        for row, answer_row in zip(rows.tolist(), answers, strict=True):
+            outputs[row] = answer_row if answer_row.ndim == 1 else answer_row[: examples.lengths[row]]
     return Evaluation(*judge(examples, outputs))
 
 
@@ -130,7 +130,7 @@ def _numbers(model: Any, examples: Examples, accelerator: Accelerator) -> Evalua
 
 
 def _text(model: Any, text: Lanes) -> Evaluation:
-    """From the first token to the last with one state, in float32 whatever the training was in."""
+    """Evaluate a text from its first token to its last with one state, in float32 whatever the training was in."""
     losses = token_losses(model, text)
     stream = text.stream
     nats = float(losses.sum())
@@ -155,6 +155,6 @@ def token_losses(model: GatedRNNForCausalLM, text: Lanes) -> np.ndarray:
     state, losses = None, []
     for index in range(text.steps_per_epoch(1)):
         batch = {name: tensor.to(model.device) for name, tensor in text.batch(0, 0, index, 1).items()}
-        found, state = model.token_losses(**batch, past_key_values=state)
-        losses.append(found[0].double().cpu())
+        chunk_losses, state = model.token_losses(**batch, past_key_values=state)
+        losses.append(chunk_losses[0].double().cpu())
     return torch.cat(losses).numpy()

@@ -29,9 +29,10 @@ class Finished(NamedTuple):
 
     model: GatedRNNPreTrainedModel
     tokenizer: PreTrainedTokenizerFast | None
-    """None where the model reads numbers, or tokens that are numbers already."""
+    """The tokenizer; None where the model reads numbers, or tokens that are numbers already."""
     labelled: str
-    """What it predicts: "sequence", a label or number for each; "step", a label for every step; "next", tokens."""
+    """The unit of its predictions: "sequence", a label or number for each; "step", a label for every step; "next",
+    tokens."""
 
 
 def open_tested(folder: Path) -> Finished:
@@ -72,15 +73,15 @@ def outcomes_of(path: Path, data: TaskData) -> dict[str, Outcomes]:
         LOG.info("%s: has no outcomes of single examples; its model is evaluated again", path)
         model, accelerator = open_tested(path).model, accelerator_for(folder.settings())
         model.to(accelerator.device)
-        found = {split: evaluate(model, own, accelerator).outcomes for split, own in data.evaluation.items()}
-        write_outcomes(folder.outcomes, found)
+        outcomes = {split: evaluate(model, part, accelerator).outcomes for split, part in data.evaluation.items()}
+        write_outcomes(folder.outcomes, outcomes)
         manifest.add(path, folder.outcomes.name)
     folder.check(folder.outcomes.name)
     return read_outcomes(folder.outcomes)
 
 
 def labelled_by(folder: Path) -> str:
-    """What a folder's model predicts, as its configuration says; nothing is loaded.
+    """The unit of the predictions of a folder's model, as its configuration says; nothing is loaded.
 
     Raises:
         DataError: there is no model, or it is another library's.
@@ -105,8 +106,8 @@ def label_names(folder: Path) -> list[str]:
 
 
 def model_place(folder: Path) -> Path:
-    """Where the Hugging Face folder is: below a run's, or the folder itself; its files are checked. Of a run that has
-    not ended one is made of its newest checkpoint.
+    """The Hugging Face folder: below a run's, or the folder itself; its files are checked. Of a run that has not ended
+    one is made of its newest checkpoint.
 
     Raises:
         DataError: there is none.  Damaged: a file of it is not as it was written.

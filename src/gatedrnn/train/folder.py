@@ -24,9 +24,9 @@ from gatedrnn.train.result import RunResult, read_record
 from gatedrnn.train.settings import RunSettings
 
 SETTINGS = "settings.json"
-"""In a checkpoint: the settings that it was taken with."""
+"""The file in a checkpoint of the settings that it was taken with."""
 DERIVED = ("samples.json", "report.html", "curves.svg", "forecasts.json", "standing.json", "hardest.json")
-"""What is made again from the rest."""
+"""The files that are made again from the rest."""
 LENGTH = ("epochs", "total_steps")
 """Settings that may change while a run is stopped: `loop.with_length`."""
 LOG = logging.getLogger("gatedrnn")
@@ -60,14 +60,14 @@ class RunFolder:
             held = self._held_settings()
             theirs = as_of_now(held, lambda: RunSettings.from_flat(held).flat())
             if theirs != ours:
-                found = differences(theirs, ours)
+                changed = differences(theirs, ours)
                 raise FolderTaken(
-                    f"{self.path}: holds a run with another configuration ({found}); give another --output"
+                    f"{self.path}: holds a run with another configuration ({changed}); give another --output"
                 )
             if self.sources() != sources:
                 raise FolderTaken(f"{self.path}: the data have changed since this run began; give another --output")
             return
-        self.demand_free()
+        self.check_free()
         self.path.mkdir(parents=True, exist_ok=True)
         texts = {
             self.data: json.dumps(sources, indent=1, ensure_ascii=False),
@@ -77,8 +77,8 @@ class RunFolder:
         for path, text in texts.items():
             write_whole(path, text)
 
-    def demand_free(self) -> None:
-        """See that the folder holds a run, or nothing.
+    def check_free(self) -> None:
+        """Check that the folder holds a run, or nothing.
 
         Raises:
             FolderTaken: it holds something else.
@@ -115,7 +115,7 @@ class RunFolder:
             self.settings()
 
     def sources(self) -> list[dict[str, Json]]:
-        """What data the run reads, from data.json.
+        """The data that the run reads, from data.json.
 
         Raises:
             Damaged: they are missing or damaged.
@@ -127,8 +127,8 @@ class RunFolder:
         """Put the settings into a checkpoint, whose sums hold them."""
         write_whole(folder / SETTINGS, json.dumps(settings.flat(), indent=1, ensure_ascii=False))
 
-    def demand_same_settings(self, folder: Path, settings: RunSettings) -> None:
-        """See that a checkpoint was taken with these settings, or with another length of the run.
+    def check_same_settings(self, folder: Path, settings: RunSettings) -> None:
+        """Check that a checkpoint was taken with these settings, or with another length of the run.
 
         Raises:
             Damaged: it was taken with others.
@@ -161,7 +161,7 @@ class RunFolder:
         return read_record(self.result, RunResult)
 
     def check_all(self) -> None:
-        """See that all files that the manifest lists are as they were written, but for those that are made of others.
+        """Check that all files that the manifest lists are as they were written, but for those that are made of others.
 
         Raises:
             Damaged: one is not.
@@ -172,7 +172,7 @@ class RunFolder:
                 manifest.check(model)
 
     def check(self, *names: str) -> None:
-        """See that these files, as far as the manifest lists them, are as they were written.
+        """Check that these files, as far as the manifest lists them, are as they were written.
 
         Raises:
             Damaged: one is not.
@@ -201,7 +201,7 @@ class RunFolder:
         write_whole(self.result, text)
 
     def _held_settings(self) -> dict[str, Any]:
-        """What config.yaml holds, checked against the sum from when the run began."""
+        """The content of config.yaml, checked against the sum from when the run began."""
         try:
             held = read_yaml(self.config)
         except (UnicodeDecodeError, yaml.YAMLError) as error:
@@ -215,7 +215,9 @@ class RunFolder:
         return held
 
     def _change(self, held: dict[str, Any]) -> str:
-        """In which settings the newest checkpoint differs from those held now; empty if there is none."""
+        """A sentence on the settings in which the newest checkpoint differs from those held now; empty if there is
+        none.
+        """
         kept = checkpoint.newest(self.checkpoints)
         if kept is None or not (kept / SETTINGS).exists():
             return ""
@@ -280,7 +282,7 @@ def read_metrics(path: Path) -> list[dict[str, float]]:
 
 
 def _lines(path: Path) -> list[dict[str, Any]]:
-    """As they were appended."""
+    """The lines of a file, as they were appended."""
     try:
         lines = path.read_text(encoding="utf-8").split("\n")
         # What follows the last newline is empty, or half a line.
@@ -298,12 +300,12 @@ def is_free(path: Path) -> bool:
 
 
 def check_model(folder: Path) -> Path:
-    """Where the model of a run is, or of any model's folder, once its files are seen to be as they were written.
+    """Check the files of a run's model, or of any model's folder, and return its folder.
 
     A folder without sums, as `save_pretrained` writes it, is taken as it is.
 
     Raises:
-        Damaged: a file is not.
+        Damaged: a file is not as it was written.
     """
     run = RunFolder(folder)
     if not run.model.is_dir():
@@ -315,7 +317,9 @@ def check_model(folder: Path) -> Path:
 
 
 def as_of_now(held: Held, read: Callable[[], Held]) -> Held:
-    """What was `held`, with the defaults of settings that came later; as it is if it cannot be read as settings."""
+    """The settings that were `held`, with the defaults of settings that came later; as it is if it cannot be read as
+    settings.
+    """
     try:
         return read()
     except (ValidationError, AttributeError, KeyError, TypeError):

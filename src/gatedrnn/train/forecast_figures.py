@@ -11,14 +11,14 @@ BLUE, ORANGE = COLOURS[:2]
 
 
 def forecast_figures(forecasts: Forecasts) -> dict[str, go.Figure]:
-    """By title: the future first, where it is known what to forecast it from."""
-    found = {f"{one.series}: the next steps": _bands(one, forecasts.levels) for one in forecasts.future}
-    found |= {f"{one.series}: the last of the test": _bands(one, forecasts.levels) for one in forecasts.test}
-    for place, one in enumerate(forecasts.hardest, start=1):
-        found[f"{one.series}: furthest off in the test, {place}"] = _bands(one, forecasts.levels)
+    """The figures by title: the future first, where it is known what to forecast it from."""
+    figures = {f"{drawn.series}: the next steps": _bands(drawn, forecasts.levels) for drawn in forecasts.future}
+    figures |= {f"{drawn.series}: the last of the test": _bands(drawn, forecasts.levels) for drawn in forecasts.test}
+    for place, drawn in enumerate(forecasts.hardest, start=1):
+        figures[f"{drawn.series}: furthest off in the test, {place}"] = _bands(drawn, forecasts.levels)
     if not forecasts.error_by_step:
-        return found
-    return found | {
+        return figures
+    return figures | {
         "Error against horizon": _error(forecasts.error_by_step), "Coverage of the test": _coverage(forecasts.coverage),
     }  # fmt: skip
 
@@ -56,12 +56,12 @@ def _error(by_step: dict[str, list[float]]) -> go.Figure:
     return figure
 
 
-def _coverage(found: dict[str, float]) -> go.Figure:
-    """On the dashed line, as many values lie below a quantile as should."""
+def _coverage(coverage: dict[str, float]) -> go.Figure:
+    """A figure of the coverage: on the dashed line, as many values lie below a quantile as should."""
     figure = go.Figure()
     figure.add_scatter(x=[0, 1], y=[0, 1], mode="lines", line={"color": GREY, "dash": "dash"}, showlegend=False)
     figure.add_scatter(
-        x=[float(level) for level in found], y=list(found.values()), mode="lines+markers", line={"color": BLUE},
+        x=[float(level) for level in coverage], y=list(coverage.values()), mode="lines+markers", line={"color": BLUE},
         showlegend=False,
     )  # fmt: skip
     figure.update_xaxes(title="quantile", range=[0, 1])

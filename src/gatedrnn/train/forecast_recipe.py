@@ -1,5 +1,6 @@
-"""What a table of series decides of its forecasts: the length of training and the size of the network; the rest where
-it is read, and is said here."""
+"""The part of a recipe that a table of series decides: the length of training and the size of the network; the rest is
+decided where the table is read, and is reported here.
+"""
 
 from typing import cast
 
@@ -37,10 +38,10 @@ def size_for(data: TaskData) -> dict[str, Chosen]:
         return {"total_steps": Chosen(MORE_STEPS, f"{series:,} series: {MANY_SERIES} or more")}
     if series > 1:
         return {}
-    found = {"batch_size": Chosen(BATCH_OF_ONE, "one series, whose windows are much alike")}
+    sizes = {"batch_size": Chosen(BATCH_OF_ONE, "one series, whose windows are much alike")}
     if values < FEW_VALUES:
-        found["total_steps"] = Chosen(FEWER_STEPS, f"one series of {values:,} values: fewer than {FEW_VALUES:,}")
-    return found
+        sizes["total_steps"] = Chosen(FEWER_STEPS, f"one series of {values:,} values: fewer than {FEW_VALUES:,}")
+    return sizes
 
 
 def forecast_recipe(data: TaskData) -> dict[str, Chosen]:

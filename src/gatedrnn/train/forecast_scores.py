@@ -44,16 +44,16 @@ class ForecastTally:
         seen = ~np.isnan(labels)
         if may_lack:
             seen &= ~np.isnan(quantiles[..., self.middle])
-        true, found = np.where(seen, labels, 0.0), np.where(seen[..., None], quantiles, 0.0)
-        median = found[..., self.middle]
+        true, forecast = np.where(seen, labels, 0.0), np.where(seen[..., None], quantiles, 0.0)
+        median = forecast[..., self.middle]
         error, both = np.abs(true - median), np.abs(true) + np.abs(median)
         self.labels[rows] = seen.sum(1)
         self.absolute[rows], self.squared[rows] = error.sum(1), np.square(error).sum(1)
         self.relative[rows] = np.divide(error, both, out=np.zeros_like(error), where=both > 0).sum(1)
         self.size[rows] = np.abs(true).sum(1)
-        inside = (true >= found[..., 0]) & (true <= found[..., -1])
+        inside = (true >= forecast[..., 0]) & (true <= forecast[..., -1])
         self.within[rows] = (inside & seen).sum(1)
-        off = true[..., None] - found
+        off = true[..., None] - forecast
         self.pinball[rows] = np.maximum(self.levels * off, (self.levels - 1) * off).sum(1)
         unit = self.windows.naive_error[self.windows.places[rows, 0], None]
         known = seen & ~np.isnan(unit)
@@ -84,8 +84,8 @@ class ForecastTally:
 
     def error_by_step(self) -> list[float]:
         """Mean scaled error at each step of the horizon."""
-        found: list[float] = (self.by_step[0] / np.maximum(1, self.by_step[1])).tolist()
-        return found
+        errors: list[float] = (self.by_step[0] / np.maximum(1, self.by_step[1])).tolist()
+        return errors
 
 
 @torch.no_grad()
@@ -110,17 +110,17 @@ def tally_windows(model: GatedRNNForForecasting, windows: Windows, each: Each = 
 
 @torch.no_grad()
 def tally_streams(model: GatedRNNForForecasting, windows: Windows) -> tuple[ForecastTally, float]:
-    """The same of each series as a stream, in the units of the context before its first origin."""
+    """Score the forecasts of each series as a stream, in the units of the context before its first origin."""
     tally, loss, done = ForecastTally(windows, model.config.levels), 0.0, 0
     for number in np.unique(windows.places[:, 0]):
-        own = windows.places[windows.places[:, 0] == number]
-        first, last = int(own[0, 1]), int(own[-1, 1])
+        places = windows.places[windows.places[:, 0] == number]
+        first, last = int(places[0, 1]), int(places[-1, 1])
         origins = last - first + 1
-        whole = replace(windows, context=windows.context + origins - 1, origins=origins).collate(own[-1:])
-        begin = windows.collate(own[:1])
+        whole = replace(windows, context=windows.context + origins - 1, origins=origins).collate(places[-1:])
+        begin = windows.collate(places[:1])
         scale = model.scale_of(begin["past_values"], begin["deviation"])
         output = model(**cast(dict[str, Any], whole), origins=origins, scale=scale)
-        quantiles = output.quantiles.reshape(1, origins, windows.horizon, -1)[0, own[:, 1] - first].numpy()
-        tally.add(done, quantiles, windows.collate(own)["labels"].numpy())
-        loss, done = loss + float(output.loss) * len(own), done + len(own)
+        quantiles = output.quantiles.reshape(1, origins, windows.horizon, -1)[0, places[:, 1] - first].numpy()
+        tally.add(done, quantiles, windows.collate(places)["labels"].numpy())
+        loss, done = loss + float(output.loss) * len(places), done + len(places)
     return tally, loss / len(windows)

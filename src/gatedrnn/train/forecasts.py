@@ -12,7 +12,7 @@ from gatedrnn import manifest
 from gatedrnn.data import TaskData, Windows, load_task
 from gatedrnn.data.forecast.future import Asked, asked_of, read_asked
 from gatedrnn.data.forecast.table import Columns
-from gatedrnn.data.forecast.task import demand_float32, read_tables
+from gatedrnn.data.forecast.task import check_float32, read_tables
 from gatedrnn.data.rows import RawTable
 from gatedrnn.data.settings import ForecastTask
 from gatedrnn.errors import DataError
@@ -33,7 +33,7 @@ SHOWN = 4
 HARDEST = 2
 """Forecasts of the test that are drawn because they are furthest off."""
 LEANS = 0.2
-"""Of the mean error: a bias below is not worth a number."""
+"""The fraction of the mean error below which a bias is not worth a number."""
 
 
 class Drawn(Record):
@@ -41,7 +41,7 @@ class Drawn(Record):
 
     series: str
     times: list[str | float]
-    """Of the context and the horizon."""
+    """The times of the context and the horizon."""
     past: list[float | None]
     """Values of the context."""
     truth: list[float | None]
@@ -60,12 +60,12 @@ class Forecasts(Record):
     test: list[Drawn]
     """The last forecast of the test part of a few series."""
     future: list[Drawn]
-    """Of the same series after their end; empty where known covariates are missing there."""
+    """The forecasts of the same series after their end; empty where known covariates are missing there."""
     error_by_step: dict[str, list[float]] = {}
     """Mean scaled error of the test at each step of the horizon: of the model, and of naive forecasts; empty without a
     test."""
     coverage: dict[str, float] = {}
-    """By quantile: the share of test values at or below it."""
+    """The share of test values at or below each quantile."""
     bias: float | None = None
     """Scaled error of the median in the mean of the test, with its sign: above 0 where forecasts are too high."""
     hardest: list[Drawn] = []
@@ -77,26 +77,26 @@ class Forecasts(Record):
             return ["no test: the series are too short to set a part apart"]
         nominal = self.levels[-1] - self.levels[0]
         inside = self.coverage[f"{self.levels[-1]!r}"] - self.coverage[f"{self.levels[0]!r}"]
-        found = [self.sentence()]
+        lines = [self.sentence()]
         if nominal:
-            found.append(f"{inside:.0%} of the test values lie in the {nominal:.0%} interval")
+            lines.append(f"{inside:.0%} of the test values lie in the {nominal:.0%} interval")
         error = float(np.mean(self.error_by_step["model"]))
         if not self.bias or not error:
-            return found
+            return lines
         side, part = "high" if self.bias > 0 else "low", abs(self.bias) / error
         much = f"by {part:.0%} of the mean error" if part >= LEANS else "by little beside the mean error"
-        return [*found, f"in the mean, forecasts are too {side} {much}"]
+        return [*lines, f"in the mean, forecasts are too {side} {much}"]
 
     def sentence(self) -> str:
         """The model beside naive forecasts, on the test."""
         errors = {name: float(np.mean(steps)) for name, steps in self.error_by_step.items()}
-        own, others = errors.pop("model"), [f"{name} {error:.3f}" for name, error in errors.items()]
+        mine, others = errors.pop("model"), [f"{name} {error:.3f}" for name, error in errors.items()]
         best = min(errors.values())
         if not best:
-            return f"test mase {own:.3f}: naive forecasts make no error there: it is flat"
-        less = f"{1 - own / best:.0%}"
-        better = f"{less} less than" if own < best and less != "0%" else "no better than"
-        return f"test mase {own:.3f}: {better} the better of {' and '.join(others)}"
+            return f"test mase {mine:.3f}: naive forecasts make no error there: it is flat"
+        less = f"{1 - mine / best:.0%}"
+        better = f"{less} less than" if mine < best and less != "0%" else "no better than"
+        return f"test mase {mine:.3f}: {better} the better of {' and '.join(others)}"
 
 
 def asked_of_data(settings: ForecastTask) -> Asked:
@@ -119,24 +119,24 @@ def times_of(asked: Asked) -> list[list[Json]]:
         DataError: columns of a wide table end at different times.
     """
     both = zip(asked.table.series, asked.origins, strict=True)
-    found = [list[Json](one.form.written(one.times[origin:])) for one, origin in both]
-    if asked.table.columns.series is None and len({str(own) for own in found}) > 1:
-        ends = zip(asked.table.series, found, strict=True)
-        said = ", ".join(f"{one.name} at {own[0]}" for one, own in list(ends)[:10])
+    future = [list[Json](series.form.written(series.times[origin:])) for series, origin in both]
+    if asked.table.columns.series is None and len({str(moments) for moments in future}) > 1:
+        ends = zip(asked.table.series, future, strict=True)
+        said = ", ".join(f"{series.name} at {moments[0]}" for series, moments in list(ends)[:10])
         raise DataError(
             f"{asked.table.source['name']}: the columns end at different times, so that their forecasts begin apart: "
             f"{said}; forecast a long table, or fill the columns to one end"
         )
-    return found
+    return future
 
 
 def quantiles_of(model: GatedRNNForForecasting, asked: Asked) -> np.ndarray:
     """(series, horizon, quantiles), float64, of the steps after the last value of each series."""
-    batch, found = asked.batch(), []
+    batch, parts = asked.batch(), []
     for first in range(0, len(asked.origins), ROWS):
         part = {name: tensor[first : first + ROWS] for name, tensor in batch.items()}
-        found.append(model.predict(**cast(dict[str, Any], part)).numpy())
-    return np.concatenate(found)
+        parts.append(model.predict(**cast(dict[str, Any], part)).numpy())
+    return np.concatenate(parts)
 
 
 def asked_of_file(model: GatedRNNForForecasting, file: Path) -> Asked:
@@ -153,7 +153,7 @@ def asked_of_file(model: GatedRNNForForecasting, file: Path) -> Asked:
     asked = read_asked(file, columns, calendar, model.config.context, model.config.horizon)
     config = model.config
     if config.channel_means is not None and config.channel_deviations is not None:
-        demand_float32(asked.table, config.channel_means, config.channel_deviations)
+        check_float32(asked.table, config.channel_means, config.channel_deviations)
     return asked
 
 
@@ -181,7 +181,7 @@ def table_of(asked: Asked, quantiles: np.ndarray, levels: list[float]) -> dict[s
         return ["" if place == middle else f"{mark}{level!r}" for place, level in enumerate(levels)]
 
     marks = (f"_{'q' * count}" for count in itertools.count())
-    after = next(found for found in map(ends, marks) if _apart(names, targets, [end for end in found if end]))
+    after = next(found for found in map(ends, marks) if _distinct(names, targets, [end for end in found if end]))
 
     def named(target: str, values: np.ndarray) -> dict[str, list[Json]]:
         order = [middle, *(place for place in range(len(levels)) if place != middle)]
@@ -190,7 +190,7 @@ def table_of(asked: Asked, quantiles: np.ndarray, levels: list[float]) -> dict[s
     if series is not None:
         names = [one.name for one in table.series for _ in range(quantiles.shape[1])]
         return {
-            series: list[Json](names), time: [moment for own in times for moment in own],
+            series: list[Json](names), time: [moment for moments in times for moment in moments],
             **named(table.columns.target[0], quantiles),
         }  # fmt: skip
     found: dict[str, list[Json]] = {time: times[0]}
@@ -199,10 +199,10 @@ def table_of(asked: Asked, quantiles: np.ndarray, levels: list[float]) -> dict[s
     return found
 
 
-def _apart(names: Sequence[str], targets: Sequence[str], ends: Sequence[str]) -> bool:
+def _distinct(names: Sequence[str], targets: Sequence[str], ends: Sequence[str]) -> bool:
     """Whether no two columns would have one name."""
-    found = [*names, *(f"{target}{end}" for target in targets for end in ends)]
-    return len(set(found)) == len(found)
+    columns = [*names, *(f"{target}{end}" for target in targets for end in ends)]
+    return len(set(columns)) == len(columns)
 
 
 def write_forecasts(path: Path) -> Forecasts:
@@ -227,13 +227,13 @@ def write_forecasts(path: Path) -> Forecasts:
 
 
 def _last_of_test(model: GatedRNNForForecasting, windows: Windows, chosen: np.ndarray) -> list[Drawn]:
-    found = []
+    drawn = []
     for number in chosen:
-        own = windows.places[windows.places[:, 0] == number]
-        if not len(own):
+        places = windows.places[windows.places[:, 0] == number]
+        if not len(places):
             continue
-        found.append(_of_window(model, windows, own[-1]))
-    return found
+        drawn.append(_of_window(model, windows, places[-1]))
+    return drawn
 
 
 def _of_window(model: GatedRNNForForecasting, windows: Windows, place: np.ndarray) -> Drawn:
@@ -256,10 +256,10 @@ def _after_the_end(model: GatedRNNForForecasting, settings: ForecastTask, chosen
 
 
 def _drawn(windows: Windows, number: int, origin: int, quantiles: np.ndarray, truth: np.ndarray) -> Drawn:
-    one, first = windows.series[number], max(0, origin - windows.context)
+    series, first = windows.series[number], max(0, origin - windows.context)
     return Drawn(
-        series=one.name, times=one.form.written(one.times[first : origin + windows.horizon]),
-        past=_known(one.values[first:origin]), truth=_known(truth), quantiles=quantiles.tolist(),
+        series=series.name, times=series.form.written(series.times[first : origin + windows.horizon]),
+        past=_known(series.values[first:origin]), truth=_known(truth), quantiles=quantiles.tolist(),
     )  # fmt: skip
 
 
@@ -272,8 +272,8 @@ def _by_step(model: GatedRNNForForecasting, windows: Windows, data: TaskData) ->
         labels = batch.pop("labels").numpy()
         quantiles = model.predict(**cast(dict[str, Any], batch)).numpy()
         for name, steps in (("last value", 1), ("seasonal naive", season)):
-            found = naive_forecast(batch["past_values"], steps, windows.horizon).numpy()
-            tallies[name].add(done, found[..., None].repeat(len(levels), axis=2), labels, may_lack=True)
+            naive = naive_forecast(batch["past_values"], steps, windows.horizon).numpy()
+            tallies[name].add(done, naive[..., None].repeat(len(levels), axis=2), labels, may_lack=True)
         tallies["model"].add(done, quantiles, labels)
         seen = ~np.isnan(labels)
         unit = windows.naive_error[windows.places[done : done + len(labels), 0], None]

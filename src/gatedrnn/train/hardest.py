@@ -18,24 +18,24 @@ from gatedrnn.train.so_far import data_of
 
 SHOWN = 6
 MOST_READ = 1000
-"""Of the examples that were wrong, so many are read again to find the surest."""
+"""The number of wrong examples that are read again to find the surest."""
 MOST_STEPS, MOST_CHANNELS, MOST_LETTERS = 2000, 100, 300
-"""Of an example that is shown."""
+"""The most steps, channels and letters of an example that is shown."""
 NONE = "–"
-"""Of a text without a label."""
+"""The mark of a text without a label."""
 
 
 class Hard(Record):
     """One example."""
 
     row: int
-    """Of the test split, from 1."""
+    """The row of the test split, from 1."""
     true: str
     predicted: str
     probability: float | None
-    """That the model gave to its answer; None of a number."""
+    """The probability that the model gave to its answer; None for a number."""
     words: str | None = None
-    """Its beginning, of a text."""
+    """The beginning of a text."""
     values: list[list[float | None]] = []
     """(channels, time), of a series; empty of anything else."""
 
@@ -65,15 +65,15 @@ def write_hardest(path: Path) -> Hardest | None:
     finished = open_finished(path)
     gaps = None if test.gaps is None else [test.gaps[row] for row in worst]
     outputs = outputs_of(finished, [test.inputs[row] for row in worst], gaps)
-    names, found = class_names(finished.model.config), list[tuple[float, Hard]]()
+    names, wrong = class_names(finished.model.config), list[tuple[float, Hard]]()
     for row, output in zip(worst.tolist(), outputs, strict=True):
         off, answer = _answer(test, row, output, names)
         if off:
             text = data.texts["test"].texts[row][:MOST_LETTERS] if data.texts else None
             values = [] if data.texts else _values(test.inputs[row])
-            found.append((off, Hard(row=row + 1, words=text, values=values, **answer._asdict())))
-    found.sort(key=lambda one: -one[0])
-    hardest = Hardest(examples=[one for _, one in found[:SHOWN]])
+            wrong.append((off, Hard(row=row + 1, words=text, values=values, **answer._asdict())))
+    wrong.sort(key=lambda example: -example[0])
+    hardest = Hardest(examples=[example for _, example in wrong[:SHOWN]])
     hardest.write(folder.hardest)
     manifest.add(path, folder.hardest.name)
     return hardest
@@ -97,8 +97,9 @@ class _Answer(NamedTuple):
 
 
 def _answer(test: Examples, row: int, output: np.ndarray, names: list[str]) -> tuple[float, _Answer]:
-    """How far off the model is on a row, 0 where it is right; and what it says. Of classes and labels, how sure it was
-    of what is wrong."""
+    """The error of the model on a row, 0 where it is right, and its answer. The error of classes and labels is how sure
+    the model was of what is wrong.
+    """
     true = test.labels[row]
     if test.are_numbers:
         off = abs(float(output[0]) - float(true))

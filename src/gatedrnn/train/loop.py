@@ -24,7 +24,7 @@ from gatedrnn.locks import sole_writer
 from gatedrnn.models import GatedRNNForForecasting, GatedRNNForSequenceClassification
 from gatedrnn.models.modeling import GatedRNNPreTrainedModel
 from gatedrnn.models.structure import count_parameters, describe_structure
-from gatedrnn.processes import demand_cores
+from gatedrnn.processes import check_cores
 from gatedrnn.records import commit, processor
 from gatedrnn.train import checkpoint
 from gatedrnn.train.convolution_path import begin_from_series
@@ -36,7 +36,7 @@ from gatedrnn.train.objective import objective_of, rows_of
 from gatedrnn.train.optimise import MovingAverage, Plateau, Weights, learning_rate_at, put_into, weights_of
 from gatedrnn.train.plain_part import beside_path, beside_smoothers
 from gatedrnn.train.refit import AGAIN, REFIT, Fitted, TrainAgain, fit_again
-from gatedrnn.train.resources import compile_kernels, demand_room
+from gatedrnn.train.resources import check_room, compile_kernels
 from gatedrnn.train.result import PlainPart, RunMeasured, RunResult
 from gatedrnn.train.settings import RunSettings
 from gatedrnn.train.sharing import AVERAGE, BEST, Replicas, Sharing
@@ -46,16 +46,16 @@ LOG = logging.getLogger("gatedrnn")
 
 
 class Progress(NamedTuple):
-    """How far a run is."""
+    """The progress of a run."""
 
     step: int
     steps: int
-    """In all."""
+    """The number of steps in all."""
     loss: float
     tokens_per_second: float
-    """Of all processes together, so far."""
+    """The tokens per second of all processes together, so far."""
     doing: str = ""
-    """What else than training the run is at."""
+    """The present work of the run where it is not training."""
 
 
 OnStep = Callable[[Progress], None]
@@ -63,7 +63,7 @@ OnStep = Callable[[Progress], None]
 
 @dataclass
 class RunState:
-    """What a checkpoint carries beside weights, optimizer and random numbers."""
+    """The values that a checkpoint carries beside weights, optimizer and random numbers."""
 
     step: int = 0
     best_rank: list[float] = field(default_factory=lambda: [-math.inf, -math.inf])
@@ -72,10 +72,10 @@ class RunState:
     """Validations since the best one."""
     seconds: float = 0.0
     waiting: float = 0.0
-    """Of these, for batches."""
+    """The part of these seconds that went into waiting for batches."""
     timed_tokens: int = 0
     processes: int = 1
-    """That drew its random numbers."""
+    """The number of processes that drew its random numbers."""
     plateau: Plateau = field(default_factory=lambda: Plateau(0))
 
     def state_dict(self) -> dict[str, object]:
@@ -116,19 +116,19 @@ def run(
         DataError: the data cannot be used; or there is no checkpoint to end with.
         TooLarge: the model does not fit into memory.
     """
-    demand_cores(workers, f"--workers {workers:,}")
+    check_cores(workers, f"--workers {workers:,}")
     folder = RunFolder(path)
     accelerator = accelerator_for(settings)
     with ExitStack() as held:
         with accelerator.main_process_first():  # which tokenises, and writes what the others find
             data = load_task(settings.data)
             data.train.steps_per_epoch(settings.train.batch_size)  # refuses before anything is written
-            _demand_validation(settings, data)
-            demand_room(settings, data)
+            _check_validation(settings, data)
+            check_room(settings, data)
             if accelerator.is_main_process:
                 if on_notes is not None:
                     on_notes(data.notes)
-                folder.demand_free()
+                folder.check_free()
                 held.enter_context(sole_writer(path, wait=wait))
             folder.claim(settings, data.sources)
         done = folder.finished()
@@ -197,8 +197,8 @@ def with_length(path: Path, change: Mapping[str, int]) -> RunSettings:
     return after
 
 
-def _demand_validation(settings: RunSettings, data: TaskData) -> None:
-    """See that there is a validation part where the run depends on one.
+def _check_validation(settings: RunSettings, data: TaskData) -> None:
+    """Check that there is a validation part where the run depends on one.
 
     Raises:
         DataError: there is none.
@@ -213,7 +213,7 @@ def _batches(settings: RunSettings, data: TaskData) -> StepBatches:
 
 
 def total_steps(settings: RunSettings, batches: StepBatches) -> int:
-    """Of a whole run."""
+    """The steps of a whole run."""
     return settings.train.total_steps or settings.train.epochs * batches.steps_per_epoch
 
 
@@ -282,7 +282,7 @@ class Trainer:
         """Resume from the newest whole checkpoint, if there is one; truncate the log to its step."""
         newest = checkpoint.newest(self.folder.checkpoints)
         if newest is not None:
-            self.folder.demand_same_settings(newest, self.settings)
+            self.folder.check_same_settings(newest, self.settings)
             rank, processes = self.accelerator.process_index, self.accelerator.num_processes
             copies = self.sharing.load(newest)
             self.objective.load(newest, rank, processes)
@@ -344,18 +344,18 @@ class Trainer:
         return Progress(state.step, self.total, loss, state.timed_tokens / (state.seconds or math.inf), doing)
 
     def end_here(self) -> None:
-        """See that there are best weights, of a checkpoint.
+        """End training at the last checkpoint; validate where there are no best weights yet.
 
         Raises:
-            DataError: the run has none.
+            DataError: the run has no checkpoint.
         """
         if self.state.step == 0:
             raise DataError(f"{self.folder.path}: has no checkpoint yet, and so nothing to end with")
         if not self.best:
             self._validate((self.state.step - 1) // self.steps_per_epoch, last=True)
 
-    def rehearse(self, steps: int) -> None:
-        """Steps of the last epoch alone, for a measurement: nothing is logged or saved."""
+    def run_steps(self, steps: int) -> None:
+        """Run steps of the last epoch alone, for a measurement: nothing is logged or saved."""
         torch.set_num_threads(self.settings.threads)
         first = (self.settings.train.epochs - 1) * self.steps_per_epoch
         for index in range(steps):
@@ -372,16 +372,17 @@ class Trainer:
             on_step(self._progress(math.nan, "testing"))
         settings, folder, data = self.settings, self.folder, self.data
         put_into(self.bare, self.best)
-        found = {split: self._evaluate(self.bare, split) for split in data.evaluation if split == "validation"}
+        evaluations = {split: self._evaluate(self.bare, split) for split in data.evaluation if split == "validation"}
         fitted: Fitted | None = None
         if isinstance(self.bare, GatedRNNForForecasting) and not settings.trial:
             fitted = fit_again(settings, data, self.bare, self.state.best_step, folder.path, train_again)
         if not settings.trial:
             tested = self.bare if fitted is None else fitted.tested
-            found = {
-                split: found[split] if split in found else self._evaluate(tested, split) for split in data.evaluation
+            evaluations = {
+                split: evaluations[split] if split in evaluations else self._evaluate(tested, split)
+                for split in data.evaluation
             }
-        result = self._result(found, 0.0 if fitted is None else fitted.seconds, self._plain_part())
+        result = self._result(evaluations, 0.0 if fitted is None else fitted.seconds, self._plain_part())
         model = self.sharing.whole(lambda: build_model(settings, data))
         if fitted is not None:
             final = fitted.final.config
@@ -394,7 +395,7 @@ class Trainer:
                 write_model(again or model, data, folder.model, card)
                 if fitted is not None and fitted.tested is not fitted.final:
                     write_model(fitted.tested, data, folder.tested, card)
-            folder.seal(result, {split: one.outcomes for split, one in found.items()})
+            folder.seal(result, {split: evaluation.outcomes for split, evaluation in evaluations.items()})
             for done in (folder.checkpoints, folder.path / REFIT):
                 shutil.rmtree(done, ignore_errors=True)  # nothing is left to resume
         self.accelerator.wait_for_everyone()
@@ -415,8 +416,8 @@ class Trainer:
     def _evaluate(self, model: GatedRNNPreTrainedModel, split: str) -> Evaluation:
         return evaluate(model, self.data.evaluation[split], self.accelerator)
 
-    def _result(self, found: dict[str, Evaluation], further: float, plain: PlainPart | None) -> RunResult:
-        """Of the whole run, with seconds of further training."""
+    def _result(self, evaluations: dict[str, Evaluation], further: float, plain: PlainPart | None) -> RunResult:
+        """The result of the whole run, with seconds of further training."""
         state = self.state
         return RunResult(
             cell=self.settings.backbone or self.settings.cell,
@@ -424,9 +425,11 @@ class Trainer:
             seed=self.settings.seed,
             steps=state.step,
             best_step=state.best_step,
-            scores={split: one.scores for split, one in found.items()},
-            confusion={split: one.confusion for split, one in found.items() if one.confusion is not None} or None,
-            each_label={split: one.each_label for split, one in found.items() if one.each_label is not None} or None,
+            scores={split: part.scores for split, part in evaluations.items()},
+            confusion={split: part.confusion for split, part in evaluations.items() if part.confusion is not None}
+            or None,
+            each_label={split: part.each_label for split, part in evaluations.items() if part.each_label is not None}
+            or None,
             metric=self.objective.metric.name,
             plain_part=plain,
             measured=RunMeasured(
@@ -459,9 +462,9 @@ class Trainer:
             value += loss.item()
         if accelerator.num_processes > 1:
             value = float(accelerator.reduce(torch.tensor(value, device=accelerator.device), "sum"))
-        self._demand_finite("loss", value)
+        self._check_finite("loss", value)
         norm = self.sharing.clip(train.clip)
-        self._demand_finite("norm of the gradient", norm)
+        self._check_finite("norm of the gradient", norm)
         self.sharing.optimizer.step()
         self.sharing.optimizer.zero_grad()
         if self.average is not None:
@@ -469,15 +472,18 @@ class Trainer:
         return value, norm, sum(tokens_in(batch) for batch in batches)
 
     def _loss(self, batch: Batch, items: int) -> Tensor:
-        """Of this process's rows. The last batch of an epoch may have fewer rows than there are processes; one without
-        any takes part in the exchange of gradients with a row that does not count."""
+        """The loss of this process's rows. The last batch of an epoch may have fewer rows than there are processes; one
+        without any takes part in the exchange of gradients with a row that does not count.
+        """
         device = self.accelerator.device
         share = rows_of(batch, self.accelerator.process_index, self.accelerator.num_processes, device)
         if len(next(iter(share.values()))):
             return self.objective.loss(self.model, share, items)
-        return 0 * self.objective.loss(self.model, {name: one[:1].to(device) for name, one in batch.items()}, items)
+        return 0 * self.objective.loss(
+            self.model, {name: tensor[:1].to(device) for name, tensor in batch.items()}, items
+        )
 
-    def _demand_finite(self, what: str, value: float) -> None:
+    def _check_finite(self, what: str, value: float) -> None:
         if math.isfinite(value):
             return
         kept = checkpoint.newest(self.folder.checkpoints)
@@ -501,7 +507,7 @@ class Trainer:
                     state.best_step, self.best = state.step, weights_of(self.bare)
                 return
             scores = evaluate(self.bare, validation, self.accelerator).scores
-            self._demand_finite("validation loss", scores.loss)
+            self._check_finite("validation loss", scores.loss)
             rank = list(self.objective.metric.rank(scores))
             state.waited += 1
             if self._takes_last or rank > state.best_rank:

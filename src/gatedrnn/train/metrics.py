@@ -31,7 +31,7 @@ LOWER_IS_BETTER = ("log_loss", "scaled_mae")
 
 
 class Answers(NamedTuple):
-    """What a model says of labels, and what is true; the steps of all rows below one another."""
+    """A model's outputs for labels, and the true labels; the steps of all rows below one another."""
 
     outputs: np.ndarray
     """(labels, classes), float64: scores of classes before the softmax, or before the sigmoid of several a row; of
@@ -39,7 +39,7 @@ class Answers(NamedTuple):
     true: np.ndarray
     """(labels,): classes, int64, or numbers, float64; (labels, classes), 0 or 1, of several a row."""
     unit: float = 1.0
-    """What errors of numbers are in units of."""
+    """The unit of errors of numbers."""
 
     @property
     def several(self) -> bool:
@@ -53,36 +53,41 @@ class Answers(NamedTuple):
 
     @property
     def predicted(self) -> np.ndarray:
-        """In the form of `true`: the likeliest class, each label that is likelier than not, or the number."""
+        """The predictions in the form of `true`: the likeliest class, each label that is likelier than not, or the
+        number.
+        """
         if self.numbers:
             return self.outputs[:, 0]
-        found: np.ndarray = (self.outputs > 0).astype(np.int64) if self.several else self.outputs.argmax(1)
-        return found
+        decided: np.ndarray = (self.outputs > 0).astype(np.int64) if self.several else self.outputs.argmax(1)
+        return decided
 
     def by_class(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Of each class that has labels and lacks some: how far its outputs are above the rest, and whether it is
-        true; of two classes of which a label has one, the second alone."""
+        """The pairs of each class that has labels and lacks some: how far its outputs are above the rest, and whether
+        it is true; of two classes of which a label has one, the second alone.
+        """
         if self.several:
             scores, true = self.outputs, self.true == 1
         else:
             others = [np.delete(self.outputs, place, 1) for place in range(self.outputs.shape[1])]
-            scores = np.stack([self.outputs[:, n] - logsumexp(own, axis=1) for n, own in enumerate(others)], axis=1)
+            scores = np.stack(
+                [self.outputs[:, n] - logsumexp(column, axis=1) for n, column in enumerate(others)], axis=1
+            )
             true = self.true[:, None] == np.arange(scores.shape[1])
             if scores.shape[1] == 2:
                 scores, true = scores[:, 1:], true[:, 1:]
-        for own, mask in zip(scores.T, true.T, strict=True):
+        for column, mask in zip(scores.T, true.T, strict=True):
             if mask.any() and not mask.all():
-                yield own, mask
+                yield column, mask
 
 
 def log_losses(answers: Answers) -> np.ndarray:
     """Nats of each label; of several a row their mean."""
     outputs = answers.outputs
     if answers.several:
-        found: np.ndarray = (np.logaddexp(0, outputs) - answers.true * outputs).mean(1)
-        return found
-    own = np.take_along_axis(outputs, answers.true[:, None], 1)[:, 0]
-    return np.asarray(logsumexp(outputs, axis=1) - own)
+        losses: np.ndarray = (np.logaddexp(0, outputs) - answers.true * outputs).mean(1)
+        return losses
+    logits = np.take_along_axis(outputs, answers.true[:, None], 1)[:, 0]
+    return np.asarray(logsumexp(outputs, axis=1) - logits)
 
 
 def hits(answers: Answers) -> np.ndarray:
@@ -105,7 +110,7 @@ def balanced_accuracy(answers: Answers) -> np.ndarray:
 def macro_f1(answers: Answers) -> np.ndarray:
     """The mean of F1 over all labels of a row; of one label a row, over the classes that are true or predicted."""
     score = f1_score(answers.true, answers.predicted, average="macro", zero_division=0.0)
-    moves = [_f1_moves(*one) for one in _indicators(answers)]
+    moves = [_f1_moves(*indicators) for indicators in _indicators(answers)]
     return np.asarray(score + np.mean(moves, axis=0))
 
 
@@ -118,7 +123,7 @@ def micro_f1(answers: Answers) -> np.ndarray:
 
 
 def _indicators(answers: Answers) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Of each class that counts: whether each label is of it, and whether it is predicted to be."""
+    """The pairs of each class that counts: whether each label is of it, and whether it is predicted to be."""
     true, predicted = answers.true, answers.predicted
     if answers.several:
         yield from zip(true.T, predicted.T, strict=True)
@@ -128,8 +133,8 @@ def _indicators(answers: Answers) -> Iterator[tuple[np.ndarray, np.ndarray]]:
 
 
 def _f1_moves(true: np.ndarray, predicted: np.ndarray) -> np.ndarray:
-    """How far each row moves F1 = 2 hits / (true + predicted), each (rows,) or (rows, classes) together."""
-    both, size = (own.reshape(len(true), -1).sum(1, dtype=np.float64) for own in (true * predicted, true + 0.0))
+    """The amount by which each row moves F1 = 2 hits / (true + predicted), each (rows,) or (rows, classes) together."""
+    both, size = (counts.reshape(len(true), -1).sum(1, dtype=np.float64) for counts in (true * predicted, true + 0.0))
     size += predicted.reshape(len(true), -1).sum(1)
     if not size.any():
         return np.zeros(len(true))
@@ -147,19 +152,22 @@ def auroc(answers: Answers) -> np.ndarray:
 def average_precision(answers: Answers) -> np.ndarray:
     """The mean over true ones of the precision at their output; of classes and labels as `auroc`; 0 where there are
     none."""
-    values = [average_precision_score(mask, own) + _precision_moves(own, mask) for own, mask in answers.by_class()]
+    values = [
+        average_precision_score(mask, output) + _precision_moves(output, mask) for output, mask in answers.by_class()
+    ]
     return np.mean(values, axis=0) if values else np.zeros(len(answers.true))
 
 
 def _precision_moves(outputs: np.ndarray, mask: np.ndarray) -> np.ndarray:
-    """How far each row moves the average precision: by the precision at its own output, where it is a true one, and by
-    what it adds to that at the output of each true one that is no higher."""
+    """The amount by which each row moves the average precision: by the precision at its own output, where it is a true
+    one, and by what it adds to that at the output of each true one that is no higher.
+    """
     rows, (_, place) = len(mask), np.unique(outputs, return_inverse=True)
     counts, trues = np.bincount(place), np.bincount(place, mask)
-    above, true_above = (own[::-1].cumsum()[::-1] for own in (counts, trues))  # at this output or higher
+    above, true_above = (counted[::-1].cumsum()[::-1] for counted in (counts, trues))  # at this output or higher
     precision = true_above / above
     score = float((precision * trues).sum() / trues.sum())
-    added, taken = ((own * trues / above).cumsum() * rows / trues.sum() for own in (1.0, precision))
+    added, taken = ((counted * trues / above).cumsum() * rows / trues.sum() for counted in (1.0, precision))
     at = precision[place]
     return np.asarray(np.where(mask, (at - score) * rows / trues.sum() + added[place], 0.0) - taken[place])
 
@@ -177,8 +185,8 @@ def squared_share(answers: Answers) -> np.ndarray:
 
 def rank_correlation(answers: Answers) -> np.ndarray:
     """Spearman's: the correlation of ranks; 0 where predictions or labels are all alike."""
-    shares = [(rankdata(own) - 0.5) / len(own) for own in (answers.predicted, answers.true)]
-    unit = float(np.prod([own.std() for own in shares]))
+    shares = [(rankdata(values) - 0.5) / len(values) for values in (answers.predicted, answers.true)]
+    unit = float(np.prod([values.std() for values in shares]))
     if not unit:
         return np.zeros(len(answers.true))
     product = shares[0] * shares[1]
@@ -188,8 +196,9 @@ def rank_correlation(answers: Answers) -> np.ndarray:
 
 
 def _mean_above(values: np.ndarray, of: np.ndarray) -> np.ndarray:
-    """Of each row, the sum of `of` over the rows whose value is larger, and half of it over equal ones, over all
-    rows."""
+    """The sum for each row of `of` over the rows whose value is larger, and half of it over equal ones, over all
+    rows.
+    """
     _, place = np.unique(values, return_inverse=True)
     sums = np.bincount(place, of)
     return np.asarray((sums[::-1].cumsum()[::-1] - sums / 2)[place] / len(of))
@@ -205,18 +214,19 @@ METRICS: dict[str, Callable[[Answers], np.ndarray]] = {
     "auroc": auroc, "average_precision": average_precision, "log_loss": log_losses, "r2": squared_share,
     "spearman": rank_correlation, "scaled_mae": errors,
 }  # fmt: skip
-"""By the name of the score in `Scores`: numbers of all labels, (labels,), whose mean it is."""
+"""The function of each score, by its name in `Scores`: it returns a number for each label, (labels,), whose mean is the
+score."""
 
 
 class Judged(NamedTuple):
-    """What answers score."""
+    """The scores of answers."""
 
     scores: Scores
     outcomes: Outcomes
     confusion: list[list[int]] | None
     """[true][predicted], of one class a label."""
     each_label: list[list[list[int]]] | None
-    """Of several labels a row, for each: [lacks it, has it][not predicted, predicted]."""
+    """The table of each of several labels a row: [lacks it, has it][not predicted, predicted]."""
 
 
 def judge(examples: Examples, outputs: Sequence[np.ndarray]) -> Judged:
@@ -235,9 +245,9 @@ def judge(examples: Examples, outputs: Sequence[np.ndarray]) -> Judged:
     answers = answers._replace(outputs=np.nan_to_num(answers.outputs))
     names = dict.fromkeys((*_beside(examples, answers), examples.metric))
     values = {name: METRICS[name](answers) for name in names}
-    found = {name: float(own.mean()) for name, own in values.items()}
+    scores = {name: float(moves.mean()) for name, moves in values.items()}
     if answers.numbers:
-        found["mae"] = found["scaled_mae"] * answers.unit
+        scores["mae"] = scores["scaled_mae"] * answers.unit
     counts = np.bincount(rows, minlength=len(examples))
     outcomes = Outcomes(
         np.bincount(rows, values[examples.metric], minlength=len(examples)), counts.astype(np.int64), "example"
@@ -248,7 +258,7 @@ def judge(examples: Examples, outputs: Sequence[np.ndarray]) -> Judged:
     elif not answers.numbers:
         every = np.arange(answers.outputs.shape[1])
         confusion = confusion_matrix(answers.true, answers.predicted, labels=every).tolist()
-    return Judged(Scores(loss=float(loss), **found), outcomes, confusion, each)
+    return Judged(Scores(loss=float(loss), **scores), outcomes, confusion, each)
 
 
 def _answers(examples: Examples, outputs: Sequence[np.ndarray]) -> tuple[Answers, np.ndarray]:
@@ -258,7 +268,7 @@ def _answers(examples: Examples, outputs: Sequence[np.ndarray]) -> tuple[Answers
         return Answers(np.stack(outputs).astype(np.float64), labels, unit), np.arange(len(labels))
     every = examples.own_labels()
     flat, true = np.concatenate(outputs).astype(np.float64), np.concatenate(every)
-    rows = np.repeat(np.arange(len(every)), [len(own) for own in every])[true != IGNORED]
+    rows = np.repeat(np.arange(len(every)), [len(label_row) for label_row in every])[true != IGNORED]
     return Answers(flat[true != IGNORED], true[true != IGNORED], unit), rows
 
 
@@ -272,7 +282,7 @@ def _beside(examples: Examples, answers: Answers) -> tuple[str, ...]:
 
 
 class ClassScore(NamedTuple):
-    """Of one class, or of one of several labels a row."""
+    """The scores of one class, or of one of several labels a row."""
 
     name: str
     precision: float
@@ -288,12 +298,12 @@ def class_scores(confusion: Sequence[Sequence[int]], names: Sequence[str]) -> li
     """Scores of each class, from [true][predicted]."""
     every, counts = np.arange(len(names)), np.array(confusion)
     true, predicted = np.repeat(every, len(every)), np.tile(every, len(every))
-    found = precision_recall_fscore_support(
+    measures = precision_recall_fscore_support(
         true, predicted, labels=every, sample_weight=counts.ravel(), zero_division=0.0
     )
     return [
         ClassScore(name, float(precision), float(recall), float(f1), int(support))
-        for name, precision, recall, f1, support in zip(names, *found, strict=True)
+        for name, precision, recall, f1, support in zip(names, *measures, strict=True)
     ]
 
 
@@ -307,4 +317,6 @@ def classes_of(result: RunResult, names: Sequence[str], split: str = "test") -> 
 
 def label_scores(each: Sequence[Sequence[Sequence[int]]], names: Sequence[str]) -> list[ClassScore]:
     """Scores of each of several labels a row, from [lacks it, has it][not predicted, predicted] of each."""
-    return [class_scores(own, ("without", name))[1]._replace(name=name) for own, name in zip(each, names, strict=True)]
+    return [
+        class_scores(table, ("without", name))[1]._replace(name=name) for table, name in zip(each, names, strict=True)
+    ]

@@ -62,7 +62,7 @@ def build_config(run: RunSettings, data: TaskData) -> GatedRNNConfig:
 
 @contextmanager
 def _refusing() -> Iterator[None]:
-    """What a model refuses of its settings is an error of the command's flags."""
+    """Turn a model's refusal of its settings into an error of the command's flags."""
     try:
         yield
     except StrictDataclassClassValidationError as error:  # a configuration's, whose cause has the sentence
@@ -108,7 +108,7 @@ def write_model(model: GatedRNNPreTrainedModel, data: TaskData, folder: Path, ca
 
 
 PIPELINES = {"sequence": "text-classification", "step": "token-classification", "next": "text-generation"}
-"""Of models with a tokenizer."""
+"""The pipelines of models with a tokenizer, by the unit of their labels."""
 CLASSES = {
     "sequence": "AutoModelForSequenceClassification", "step": "AutoModelForTokenClassification",
     "next": "AutoModelForCausalLM", "future": "AutoModelForTimeSeriesPrediction",
@@ -129,11 +129,11 @@ def model_card(
 
 def scores_of(result: RunResult) -> dict[str, dict[str, float]]:
     """The scores of a result, by split and name, in words; first the one that the best weights were chosen by."""
-    found = {}
+    by_unit = {}
     for split, scores in result.scores.items():
         _, _, length = split.partition("test_")
         named = scores.model_dump(exclude_none=True)
         first = dict.fromkeys(("mae", "scaled_mae") if result.metric == "scaled_mae" else (result.metric,))
         ordered = {name: named[name] for name in (*first, *named) if name in named}
-        found[f"test at length {length}" if length else split] = {k.replace("_", " "): v for k, v in ordered.items()}
-    return found
+        by_unit[f"test at length {length}" if length else split] = {k.replace("_", " "): v for k, v in ordered.items()}
+    return by_unit

@@ -28,7 +28,7 @@ class Metric(NamedTuple):
     """Whether the last weights are taken for the best: a validation of a few examples would choose by chance."""
 
     def rank(self, scores: Scores) -> tuple[float, float]:
-        """What the largest of is the best: the score, then the loss."""
+        """The rank of scores, the largest being the best: the score, then the loss."""
         return getattr(scores, self.name) * (1 if self.higher_is_better else -1), -scores.loss
 
 
@@ -57,11 +57,11 @@ class Objective(Protocol):
         ...
 
     def save(self, into: Path, rank: int) -> None:
-        """What is carried, into a checkpoint."""
+        """Save what goes from batch to batch into a checkpoint."""
         ...
 
     def load(self, folder: Path, rank: int, ranks: int) -> None:
-        """And back, of however many processes it was."""
+        """Load what `save` wrote, whatever the number of processes was."""
         ...
 
 
@@ -96,11 +96,11 @@ class Classification(_Stateless):
     def loss(self, model: nn.Module, batch: Batch, items: int) -> Tensor:
         votes = _votes(model, batch)
         labels = batch["labels"].expand(votes.shape[:-1])
-        found = cross_entropy(
+        total = cross_entropy(
             votes.flatten(0, -2).float(), labels.flatten(), label_smoothing=self.smoothing, reduction="sum",
             weight=None if self.weights is None else self.weights.to(votes.device),
         )  # fmt: skip
-        return found / (items * len(votes))
+        return total / (items * len(votes))
 
 
 class SeveralLabels(_Stateless):
@@ -121,11 +121,11 @@ class SeveralLabels(_Stateless):
     def loss(self, model: nn.Module, batch: Batch, items: int) -> Tensor:
         votes = _votes(model, batch)
         labels = (batch["labels"] * (1 - self.smoothing) + self.smoothing / 2).expand(votes.shape)
-        found = binary_cross_entropy_with_logits(
+        total = binary_cross_entropy_with_logits(
             votes.float(), labels, reduction="sum",
             pos_weight=None if self.weights is None else self.weights.to(votes.device),
         )  # fmt: skip
-        return found / (items * len(votes))
+        return total / (items * len(votes))
 
 
 class Regression(_Stateless):
@@ -157,8 +157,9 @@ class Quantiles(_Stateless):
 
 
 def _votes(model: nn.Module, batch: Batch) -> Tensor:
-    """What each member says, (members, batch, …, labels); without the labels, from which the model would make a loss of
-    its own."""
+    """The output of each member, (members, batch, …, labels); without the labels, from which the model would make a
+    loss of its own.
+    """
     output = model(**{name: tensor for name, tensor in batch.items() if name != "labels"})
     votes: Tensor = output.logits.unsqueeze(0) if output.votes is None else output.votes
     return votes
@@ -267,5 +268,5 @@ def _shared_anew(pieces: list[dict[str, Tensor]], rank: int, ranks: int) -> dict
     """Tensors of rows that some processes have kept, each its share, as this process's share among `ranks`."""
     if len(pieces) == ranks:
         return pieces[rank]
-    rows = {name: torch.cat([piece[name] for piece in pieces]) for name, one in pieces[0].items() if one.dim()}
+    rows = {name: torch.cat([piece[name] for piece in pieces]) for name, tensor in pieces[0].items() if tensor.dim()}
     return pieces[0] | {name: whole[_share(len(whole), rank, ranks)] for name, whole in rows.items()}

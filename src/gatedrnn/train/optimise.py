@@ -75,9 +75,9 @@ class MovingAverage:
     @contextmanager
     def in_place(self, model: nn.Module) -> Iterator[None]:
         """The average stands in the model's place within."""
-        own = weights_of(model)
+        trained = weights_of(model)
         put_into(model, self.weights)
         try:
             yield
         finally:
-            put_into(model, own)
+            put_into(model, trained)

@@ -13,23 +13,25 @@ from scipy.special import stdtrit
 
 from gatedrnn.errors import Damaged
 from gatedrnn.records import write_whole
-from gatedrnn.unpacking import demand_bounded
+from gatedrnn.unpacking import check_bounded
 
 OUTCOMES = "outcomes.npz"
 ERROR = 0.05
 """The share of intervals that leave out the truth."""
 FEWEST_DOCUMENTS = 20
-"""Fewer are too few to stand for others: the text is cut into blocks then."""
+"""The fewest documents that are examples each: fewer are too few to stand for others: the text is cut into blocks
+then."""
 FEWEST_SERIES = 20
-"""Likewise, of forecasts."""
+"""The fewest series of forecasts that are examples each."""
 MOST_PIECES = 2000
 BLOCKS, SHORTEST_BLOCK = 200, 100
-"""Of consecutive tokens: so many, and none shorter, which is longer than the losses of tokens are correlated."""
+"""The most blocks of consecutive tokens, and the fewest tokens of one: more than the losses of tokens are correlated
+over."""
 
 
 @dataclass(frozen=True, eq=False)
 class Outcomes:
-    """Of one run on one split."""
+    """The outcomes of one run on one split."""
 
     values: np.ndarray
     """(examples,), float64: how many labels of each example are right, the nats of each piece of a text, or the scaled
@@ -37,7 +39,7 @@ class Outcomes:
     counts: np.ndarray
     """(examples,), int64: the labels of each example, or the tokens of each piece."""
     unit: str
-    """What an example is: "example", "document", "block of 279 tokens", "series", "block of 48 steps"."""
+    """The name of an example: "example", "document", "block of 279 tokens", "series", "block of 48 steps"."""
 
     @property
     def rate(self) -> float:
@@ -62,14 +64,14 @@ def difference_of(one: Outcomes, other: Outcomes) -> tuple[float, float]:
 
 
 def of_rows(right: np.ndarray, counts: np.ndarray) -> Outcomes:
-    """Of rows with labels, each (rows,): right ones, errors, or shares; and how many labels there are."""
+    """Outcomes of rows with labels, each (rows,): right ones, errors, or shares; and how many labels there are."""
     return Outcomes(right.astype(np.float64), counts.astype(np.int64), "example")
 
 
 def of_ranks(outputs: np.ndarray, labels: np.ndarray) -> Outcomes:
-    """Of two classes, by how well the outputs rank them: values whose mean is the area under the ROC curve, and whose
-    variance over examples is that of the area (DeLong et al. 1988, Biometrics 44, 837-845): the area, and how far each
-    example moves it.
+    """Outcomes of two classes, by how well the outputs rank them: values whose mean is the area under the ROC curve,
+    and whose variance over examples is that of the area (DeLong et al. 1988, Biometrics 44, 837-845): the area, and how
+    far each example moves it.
 
     Args:
         outputs: (rows,), larger for class 1.
@@ -79,10 +81,12 @@ def of_ranks(outputs: np.ndarray, labels: np.ndarray) -> Outcomes:
     if not len(ones) or not len(zeros):  # there is nothing to rank
         return of_rows(np.full(len(labels), 0.5), np.ones(len(labels)))
 
-    def share_below(own: np.ndarray, others: np.ndarray) -> np.ndarray:
-        """Of the others, with half of those that are equal."""
-        found: np.ndarray = (np.searchsorted(others, own) + np.searchsorted(others, own, "right")) / 2 / len(others)
-        return found
+    def share_below(values: np.ndarray, others: np.ndarray) -> np.ndarray:
+        """The share of the others that lies below each value, with half of those that are equal."""
+        shares: np.ndarray = (
+            (np.searchsorted(others, values) + np.searchsorted(others, values, "right")) / 2 / len(others)
+        )
+        return shares
 
     placed = np.where(labels == 1, share_below(outputs, zeros), 1 - share_below(outputs, ones))
     area = placed[labels == 1].mean()
@@ -91,7 +95,7 @@ def of_ranks(outputs: np.ndarray, labels: np.ndarray) -> Outcomes:
 
 
 def of_text(losses: np.ndarray, starts: np.ndarray) -> Outcomes:
-    """Of a text: its documents, neighbours together where there are very many; or blocks where there are few.
+    """Outcomes of a text: its documents, neighbours together where there are very many; or blocks where there are few.
 
     Args:
         losses: of each token in nats, (tokens,).
@@ -111,7 +115,7 @@ def of_text(losses: np.ndarray, starts: np.ndarray) -> Outcomes:
 
 
 def of_windows(errors: np.ndarray, labels: np.ndarray, places: np.ndarray, horizon: int) -> Outcomes:
-    """Of forecasts: each series an example, or, where there are few, each block of time.
+    """Outcomes of forecasts: each series an example, or, where there are few, each block of time.
 
     Args:
         errors: sums over the labels of each window, (windows,); `labels`: how many, (windows,).
@@ -132,23 +136,23 @@ def of_windows(errors: np.ndarray, labels: np.ndarray, places: np.ndarray, horiz
 def write_outcomes(path: Path, outcomes: Mapping[str, Outcomes]) -> None:
     """Write a file of outcomes by name, whole or as it was: splits of a run, or runs and splits of a study."""
     arrays: dict[str, Any] = {}  # its values are arrays; numpy's signature has a flag beside them
-    for name, own in outcomes.items():
-        arrays[f"{name}/values"] = _narrowed(own.values)
-        arrays[f"{name}/counts"] = _narrowed(own.counts)
-        arrays[f"{name}/unit"] = np.array(own.unit)
+    for name, outcome in outcomes.items():
+        arrays[f"{name}/values"] = _narrowed(outcome.values)
+        arrays[f"{name}/counts"] = _narrowed(outcome.counts)
+        arrays[f"{name}/unit"] = np.array(outcome.unit)
     content = io.BytesIO()
     np.savez_compressed(content, **arrays)
     write_whole(path, content.getvalue())
 
 
 def read_outcomes(path: Path) -> dict[str, Outcomes]:
-    """What `write_outcomes` wrote.
+    """Read what `write_outcomes` wrote.
 
     Raises:
         Damaged: the file is missing, cannot be read, or holds something else.
     """
     try:
-        demand_bounded(path)
+        check_bounded(path)
         with np.load(path) as held:
             names = [name.removesuffix("/values") for name in held.files if name.endswith("/values")]
             return {
@@ -165,7 +169,7 @@ def read_outcomes(path: Path) -> dict[str, Outcomes]:
 
 
 def _narrowed(values: np.ndarray) -> np.ndarray:
-    """In the smallest type that holds the same numbers."""
+    """The values in the smallest type that holds the same numbers."""
     if not np.array_equal(values, values.astype(np.int64)):
         return values
     return values.astype(np.min_scalar_type(int(values.max(initial=0))))

@@ -1,4 +1,6 @@
-"""What the gated network of a model adds to its plain part: a linear path, or smoothers that forecasts begin with."""
+"""The contribution of a model's gated network beside its plain part: a linear path, or smoothers that forecasts begin
+with.
+"""
 
 from typing import NamedTuple
 
@@ -25,7 +27,7 @@ TEXTS, SERIES, FORECASTS = (
 
 
 class _Losses(NamedTuple):
-    """Of a batch, (rows,)."""
+    """The losses of a batch, (rows,)."""
 
     own: np.ndarray
     alone: np.ndarray
@@ -35,29 +37,29 @@ def beside_path(
     model: GatedRNNForSequenceClassification, split: str, examples: Examples, accelerator: Accelerator
 ) -> PlainPart:
     """A model of sequences beside its linear path, by the loss of each example of a part that it was not trained on."""
-    own, alone = (np.zeros(len(examples)) for _ in range(2))
+    whole, alone = (np.zeros(len(examples)) for _ in range(2))
 
     @torch.no_grad()
     def score(rows: np.ndarray) -> _Losses:
         batch = {name: tensor.to(accelerator.device) for name, tensor in examples.collate(rows).items()}
         labels = batch.pop("labels")
         both, path = model(**batch).logits, model.path_alone(**batch)
-        return _Losses(*(_loss(one, labels, examples).cpu().numpy() for one in (both, path)))
+        return _Losses(*(_loss(answers, labels, examples).cpu().numpy() for answers in (both, path)))
 
     batches = list(examples.evaluation_rows())
     was_training = model.training
     model.eval()
-    for rows, found in zip(batches, in_turns(accelerator, score, batches), strict=True):
-        own[rows], alone[rows] = found
+    for rows, losses in zip(batches, in_turns(accelerator, score, batches), strict=True):
+        whole[rows], alone[rows] = losses
     model.train(was_training)
     ones = np.ones(len(examples))
     name = TEXTS if isinstance(model.linear_path, LinearPath) else SERIES
     metric: Measure = "mean squared error" if examples.are_numbers else "log loss"
-    return _beside(name, split, metric, of_rows(own, ones), of_rows(alone, ones))
+    return _beside(name, split, metric, of_rows(whole, ones), of_rows(alone, ones))
 
 
 def _loss(answers: Tensor, labels: Tensor, examples: Examples) -> Tensor:
-    """Of each row, (rows,): squares in units of the labels' variance, or nats; the mean over several labels."""
+    """The loss of each row, (rows,): squares in units of the labels' variance, or nats; mean over several labels."""
     if examples.are_numbers:
         return ((answers[:, 0] - labels) / examples.unit).square()
     if examples.several:
@@ -71,16 +73,16 @@ def beside_smoothers(
     """A forecaster beside the smoothers that it begins with, by the scaled errors of a part that it was not trained
     on."""
     shrinkage = model.config.shrinkage
-    own = evaluate(model, windows, accelerator).outcomes
+    whole = evaluate(model, windows, accelerator).outcomes
     model.config.shrinkage = 1.0
     alone = evaluate(model, windows, accelerator).outcomes
     model.config.shrinkage = shrinkage
-    return _beside(FORECASTS, split, "MASE", own, alone)
+    return _beside(FORECASTS, split, "MASE", whole, alone)
 
 
-def _beside(name: str, split: str, metric: Measure, own: Outcomes, alone: Outcomes) -> PlainPart:
-    low, high = difference_of(own, alone)
+def _beside(name: str, split: str, metric: Measure, whole: Outcomes, alone: Outcomes) -> PlainPart:
+    low, high = difference_of(whole, alone)
     return PlainPart(
-        name=name, split=split, metric=metric, score=own.rate, alone=alone.rate, low=low, high=high,
-        examples=len(own.counts), unit=own.unit,
+        name=name, split=split, metric=metric, score=whole.rate, alone=alone.rate, low=low, high=high,
+        examples=len(whole.counts), unit=whole.unit,
     )  # fmt: skip

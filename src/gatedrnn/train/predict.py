@@ -1,4 +1,6 @@
-"""What a finished classifier, labeller of steps or regression makes of rows: of a file, or of a split of its data."""
+"""Predictions of a finished classifier, labeller of steps or regression, for rows of a file or of a split of its
+data.
+"""
 
 import csv
 import json
@@ -19,14 +21,14 @@ from gatedrnn.data.columns import said_columns
 from gatedrnn.data.files import labels_in_column, texts_in_column, with_names
 from gatedrnn.data.labels import (
     SEPARATOR,
-    demand_as_many,
+    check_as_many,
     several_in_column,
     several_in_columns,
     tags_in_column,
     words_in_column,
 )
 from gatedrnn.data.rows import RawTable
-from gatedrnn.data.series.files import Reading, demand_alike, demand_float32, read_series
+from gatedrnn.data.series.files import Reading, check_alike, check_float32, read_series
 from gatedrnn.data.series.task import gaps_of, labels_as_numbers
 from gatedrnn.data.tables import read_all_columns
 from gatedrnn.data.tagging import encode_words, step_labels
@@ -38,7 +40,7 @@ from gatedrnn.train.finished import Finished
 
 IGNORED = -100
 SEVERAL = "multi_label_classification"
-"""What transformers calls several labels a row."""
+"""The name in transformers of several labels a row."""
 PREDICTION, PROBABILITY = "prediction", "probability_"
 OUTPUTS = (".csv", ".tsv", ".jsonl", ".parquet")
 
@@ -51,13 +53,14 @@ class Rows(NamedTuple):
     inputs: list[np.ndarray]
     """Token numbers (time,) or numbers (time, features) of each row."""
     labels: list[np.ndarray] | None
-    """Of each row: one number of a class or value, (), or one a step, (time,); None if they were not asked for."""
+    """The label of each row: one number of a class or value, (), or one a step, (time,); None if they were not asked
+    for."""
     notes: list[str]
     """Texts that are empty or were cut."""
     gaps: list[np.ndarray] | None = None
-    """Of uneven series: the time since the step before, (time,) each."""
+    """The time since the step before in each uneven series, (time,)."""
     words: list[np.ndarray] | None = None
-    """Of rows of words: the step at which each begins, (words,), -1 of those that were cut off."""
+    """The step at which each word of a row begins, (words,); -1 for those that were cut off."""
 
 
 def read_labelled_rows(
@@ -115,22 +118,24 @@ def _tagged_rows(
     assert tokenizer is not None
     words = words_in_column(data, place, column)
     inputs, firsts = encode_words(tokenizer, words, tokenizer.model_max_length, file.name, notes)
-    begins = [np.pad(own, (0, len(row) - len(own)), constant_values=-1) for own, row in zip(firsts, words, strict=True)]
+    begins = [
+        np.pad(first, (0, len(row) - len(first)), constant_values=-1) for first, row in zip(firsts, words, strict=True)
+    ]
     labels, roles = None, {"words": column}
     if labelled:
         (roles["tags"],) = _label_columns(finished, data, place, label_column)
         tags = tags_in_column(data, place, roles["tags"])
-        demand_as_many(words, tags, place, column, roles["tags"])
+        check_as_many(words, tags, place, column, roles["tags"])
         names = class_names(finished.model.config)
-        for row, own in enumerate(tags, start=1):
-            _demand_known([tag for tag in own if tag != str(IGNORED)], names, f"{place}: row {row}")
+        for row, row_tags in enumerate(tags, start=1):
+            _check_known([tag for tag in row_tags if tag != str(IGNORED)], names, f"{place}: row {row}")
         every = step_labels(tags, names, inputs, firsts)
-        labels = [label[: len(own)] for label, own in zip(every, inputs, strict=True)]
+        labels = [label[: len(tokens)] for label, tokens in zip(every, inputs, strict=True)]
     return Rows(data, inputs, labels, [said_columns(file.name, roles, data.column_names), *notes], words=begins)
 
 
-def _demand_known(labels: Sequence[str], names: Sequence[str], place: str) -> None:
-    """See that a model knows the labels of a row.
+def _check_known(labels: Sequence[str], names: Sequence[str], place: str) -> None:
+    """Check that a model knows the labels of a row.
 
     Raises:
         DataError: it does not know one.
@@ -151,10 +156,10 @@ def _series_rows(
     recorded |= {"missing": tuple(recorded.get("missing", ())), "data_root": data_root}
     reading = Reading(**recorded | ({} if not label_column else {"label_column": one_column(label_column)}))
     series = read_series(file, reading, channels=how["channels"], labelled=labelled)
-    demand_alike(series, how["channels"], how.get("rate"), how.get("unit"), str(file))
+    check_alike(series, how["channels"], how.get("rate"), how.get("unit"), str(file))
     config = finished.model.config
     if config.channel_means is not None and config.channel_deviations is not None:
-        demand_float32(series, config.channel_means, config.channel_deviations, str(file))
+        check_float32(series, config.channel_means, config.channel_deviations, str(file))
     data = RawTable({series.column: series.places if series.names is None else series.names})
     if (series.times is None) != (finished.model.config.gap_unit is None):
         raise DataError(f"{file}: the model was trained on series at uneven times, or this file has them: not both")
@@ -177,14 +182,14 @@ def _series_rows(
 def outputs_of(finished: Finished, inputs: list[np.ndarray], gaps: list[np.ndarray] | None = None) -> list[np.ndarray]:
     """The model's output for each row, in their order: (labels,), or (time, labels) for a label at every step."""
     examples = Examples(inputs, np.full(len(inputs), IGNORED), gaps=gaps)
-    found: list[np.ndarray] = [np.empty(0)] * len(inputs)
+    outputs: list[np.ndarray] = [np.empty(0)] * len(inputs)
     for rows in examples.evaluation_rows():
         batch = examples.collate(rows)
         del batch["labels"]
         logits = finished.model(**batch).logits.double().numpy()
         for row, output in zip(rows, logits, strict=True):
-            found[row] = output[: len(inputs[row])] if finished.labelled == "step" else output
-    return found
+            outputs[row] = output[: len(inputs[row])] if finished.labelled == "step" else output
+    return outputs
 
 
 def label_of(output: np.ndarray, names: Sequence[str]) -> str:
@@ -198,7 +203,7 @@ def class_names(config: GatedRNNConfig) -> list[str]:
 
 
 def log_probabilities(outputs: np.ndarray) -> np.ndarray:
-    """Of the classes, from outputs (…, classes)."""
+    """The log-probabilities of the classes, from outputs (…, classes)."""
     shifted = outputs - outputs.max(-1, keepdims=True)
     return shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
 
@@ -215,12 +220,12 @@ def prediction_columns(finished: Finished, outputs: list[np.ndarray]) -> dict[st
     if finished.model.config.problem_type == SEVERAL:
         shares = {f"{PROBABILITY}{name}": expit([output[n] for output in outputs]) for n, name in enumerate(names)}
         return {PREDICTION: [label_of(output, names) for output in outputs]} | {
-            name: own.tolist() for name, own in shares.items()
+            name: column.tolist() for name, column in shares.items()
         }
     chosen = [np.array(names)[output.argmax(-1)].tolist() for output in outputs]
     probabilities = [np.exp(log_probabilities(output)) for output in outputs]
     return {PREDICTION: chosen} | {
-        f"{PROBABILITY}{name}": [found[..., number].tolist() for found in probabilities]
+        f"{PROBABILITY}{name}": [shares_of_part[..., number].tolist() for shares_of_part in probabilities]
         for number, name in enumerate(names)
     }
 
@@ -242,7 +247,7 @@ def word_columns(added: dict[str, list[Json]], words: list[np.ndarray]) -> dict[
 
 
 def check_output(output: Path, file: Path) -> None:
-    """See that predictions can be written there, before there are any.
+    """Check that predictions can be written there, before there are any.
 
     Raises:
         DataError: the ending is of no kind of file that is written, or it is the file that is read.
@@ -319,24 +324,28 @@ def _column(data: RawTable, place: str, what: str, asked: str | None, usual: lis
         DataError: the file does not have it.
     """
     names = data.column_names
-    found = next((name for name in ([asked] if asked is not None else usual) if name in names), None)
-    if found is None:
+    column = next((name for name in ([asked] if asked is not None else usual) if name in names), None)
+    if column is None:
         wanted = repr(asked) if asked is not None else " or ".join(map(repr, usual))
         trained = "" if asked is not None else f", which the model reads; name another with --{what}-column"
         raise DataError(f"{place}: no column {wanted}{trained}. Columns: {', '.join(names)}")
-    return found
+    return column
 
 
 def _sequence(value: Any, config: GatedRNNConfig, place: str) -> np.ndarray:
     """One row's input out of a list, or a text that holds one as JSON."""
-    found = _array(value, place)
-    if not len(found):
+    sequence = _array(value, place)
+    if not len(sequence):
         raise DataError(f"{place}: is empty; a sequence has at least one step")
     if config.vocab_size is not None:
-        if found.ndim != 1 or (found != found.astype(np.int64)).any() or not _within(found, config.vocab_size):
+        if (
+            sequence.ndim != 1
+            or (sequence != sequence.astype(np.int64)).any()
+            or not _within(sequence, config.vocab_size)
+        ):
             raise DataError(f"{place}: must be token numbers from 0 to {config.vocab_size - 1}, got {_cut(value)}")
-        return found.astype(np.int64)
-    steps = found[:, None] if found.ndim == 1 and config.input_size == 1 else found
+        return sequence.astype(np.int64)
+    steps = sequence[:, None] if sequence.ndim == 1 and config.input_size == 1 else sequence
     if steps.ndim != 2 or steps.shape[1] != config.input_size or not np.isfinite(steps).all():
         raise DataError(
             f"{place}: must be lists of finite numbers, {config.input_size} for each step, got {_cut(value)}"
@@ -344,8 +353,8 @@ def _sequence(value: Any, config: GatedRNNConfig, place: str) -> np.ndarray:
     return steps.astype(np.float32)
 
 
-def _within(found: np.ndarray, size: int) -> bool:
-    return bool(((found >= 0) & (found < size)).all())
+def _within(values: np.ndarray, size: int) -> bool:
+    return bool(((values >= 0) & (values < size)).all())
 
 
 def one_column(columns: Sequence[str]) -> str:
@@ -390,19 +399,19 @@ def _labels(
         return [np.array(_number(label, f"{place}: row {row}")) for row, label in enumerate(labels, start=1)]
     names = {name: number for number, name in enumerate(class_names(config))}
     for row, label in enumerate(labels, start=1):
-        _demand_known([label], list(names), f"{place}: row {row}")
+        _check_known([label], list(names), f"{place}: row {row}")
     return [np.array(names[label]) for label in labels]
 
 
 def _step_labels(value: Any, names: dict[str, int], steps: int, place: str) -> np.ndarray:
     """The classes of each step; -100 or nothing where a step has none."""
-    found = _listed(value, place)
-    if len(found) != steps:
+    labels = _listed(value, place)
+    if len(labels) != steps:
         raise DataError(
-            f"{place}: must have a label for each of {steps} steps, got {len(found)}; -100 for a step without one"
+            f"{place}: must have a label for each of {steps} steps, got {len(labels)}; -100 for a step without one"
         )
     classes = []
-    for label in found:
+    for label in labels:
         if label is None or str(label) == str(IGNORED):
             classes.append(IGNORED)
         elif str(label) in names:
@@ -414,12 +423,12 @@ def _step_labels(value: Any, names: dict[str, int], steps: int, place: str) -> n
 
 
 def _indicators(sets: list[tuple[str, ...]], names: list[str], place: str) -> list[np.ndarray]:
-    """Of each row, 1 for each label that it has and 0 for all others, (labels,)."""
-    found = []
+    """The indicators of each row, (labels,): 1 for each label that it has, 0 for all others."""
+    rows = []
     for row, labels in enumerate(sets, start=1):
-        _demand_known(labels, names, f"{place}: row {row}")
-        found.append(np.array([float(name in labels) for name in names]))
-    return found
+        _check_known(labels, names, f"{place}: row {row}")
+        rows.append(np.array([float(name in labels) for name in names]))
+    return rows
 
 
 def _number(label: str, place: str) -> float:

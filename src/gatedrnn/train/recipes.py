@@ -173,15 +173,15 @@ RECIPES: dict[str, dict[str, dict[str, Any]]] = {
     },
     LANGUAGE: _CHARACTERS,
 }
-"""By task and part; chosen on validation splits, those of probes on sequences of other seeds than the tests', at the
-tests' lengths too."""
+"""The recipes by task and part; chosen on validation splits, those of probes on sequences of other seeds than the
+tests', at the tests' lengths too."""
 WHOLE: dict[str, dict[str, dict[str, Any]]] = {
     FORECAST: {"train": {"refit": True, "calibrate": True, "weights": "last"}},
     SERIES: _SERIES_WHOLE, SERIES_REGRESSION: {**_SERIES_WHOLE, "train": {"total_steps": 500, "validate_every": 0}},
     TEXT: _TEXT_WHOLE, TEXT_REGRESSION: _TEXT_WHOLE,
 }  # fmt: skip
-"""By task and part: what `train` and `forecast` take besides, or instead. `compare` is of cells, and leaves out the
-parts beside them."""
+"""The settings by task and part that `train` and `forecast` take besides, or instead. `compare` is of cells, and leaves
+out the parts beside them."""
 OPTIONS: dict[str, dict[str, str]] = {
     "mnist": {"minlstm": "minlstm:activation=identity", "mingru": "mingru:activation=identity"},
     **{task: {"block-orthogonal": "block-orthogonal:block_size=4"} for task in ("s5", "s5-all")},

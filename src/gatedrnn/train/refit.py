@@ -12,9 +12,9 @@ from gatedrnn.train.result import RunResult
 from gatedrnn.train.settings import RunSettings
 
 REFIT = "refit"
-"""In a run's folder: the folders of its further trainings, until it has ended."""
+"""The folder in a run's folder that holds the folders of its further trainings, until it has ended."""
 AGAIN = {"tested": "again, on all before the test", "final": "again, on everything"}
-"""What each of them is."""
+"""The description of each further training, by the name of its folder."""
 
 TrainAgain = Callable[[RunSettings, str], RunResult]
 """Train with other settings, in a folder of that name, as far as it is not done."""
@@ -28,7 +28,7 @@ class Fitted(NamedTuple):
     final: GatedRNNForForecasting
     """The one that is handed out."""
     seconds: float
-    """Of further training."""
+    """The seconds of further training."""
 
 
 def further_trainings(settings: RunSettings, data: TaskData) -> dict[str, str]:
@@ -67,8 +67,8 @@ def fit_again(
         models[name] = open_model(GatedRNNForForecasting, path / REFIT / name / "model").to(model.device)
     tested, final = models["tested"], models["final"]
     if settings.train.calibrate:
-        for one in (model, tested, final):
-            one.config.shrinkage = shrinkage
+        for trained in (model, tested, final):
+            trained.config.shrinkage = shrinkage
         _set_intervals(data, tested, final, held)
     return Fitted(tested, final, seconds)
 

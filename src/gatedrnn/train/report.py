@@ -43,7 +43,7 @@ def write_report(path: Path) -> Path:
     hardest = read_record(folder.hardest, Hardest).examples if folder.hardest.exists() else []
     figures = {} if forecasts is None else forecast_figures(forecasts)
     figures |= {name: _figure(of_run) for name, of_run in curves.items()}
-    if any(one.values for one in hardest):
+    if any(example.values for example in hardest):
         figures["Hardest of the test"] = _hard_series(hardest)
     write_page(
         "gatedrnn.train", "report.html", folder.report,
@@ -59,7 +59,7 @@ def write_report(path: Path) -> Path:
         ],
         beside=standing.rows() if standing else [],
         classes=_class_rows(result, names), confusion=_confusion_rows(result, names),
-        hardest=[_row(one) for one in hardest if one.words is not None],
+        hardest=[_row(example) for example in hardest if example.words is not None],
         environment=environment_rows(**here),
     )  # fmt: skip
     manifest.add(path, folder.report.name, folder.curves.name)
@@ -70,10 +70,10 @@ def _class_rows(result: RunResult, names: list[str]) -> list[dict[str, str]]:
     """One row of text for each class, or each of several labels, of the test."""
     return [
         {
-            "class": one.name, "precision": f"{one.precision:.3f}", "recall": f"{one.recall:.3f}",
-            "F1": f"{one.f1:.3f}", "labels": f"{one.support:,}",
+            "class": score.name, "precision": f"{score.precision:.3f}", "recall": f"{score.recall:.3f}",
+            "F1": f"{score.f1:.3f}", "labels": f"{score.support:,}",
         }
-        for one in classes_of(result, names)
+        for score in classes_of(result, names)
     ]  # fmt: skip
 
 
@@ -92,23 +92,28 @@ def _sentence(said: str) -> str:
     return f"{said[0].upper()}{said[1:]}."
 
 
-def _row(one: Hard) -> dict[str, str]:
-    """Of a text."""
-    sure = "" if one.probability is None else f" ({one.probability:.0%})"
-    return {"row": str(one.row), "true": one.true, "predicted": f"{one.predicted}{sure}", "text": one.words or ""}
+def _row(example: Hard) -> dict[str, str]:
+    """The row of a text."""
+    sure = "" if example.probability is None else f" ({example.probability:.0%})"
+    return {
+        "row": str(example.row),
+        "true": example.true,
+        "predicted": f"{example.predicted}{sure}",
+        "text": example.words or "",
+    }
 
 
 def _hard_series(hardest: list[Hard]) -> go.Figure:
     """Each as curves, or where there are many channels as a picture."""
-    titles = [f"row {one.row}: {one.true}, predicted {one.predicted}" for one in hardest]
+    titles = [f"row {example.row}: {example.true}, predicted {example.predicted}" for example in hardest]
     figure = make_subplots(rows=-(-len(hardest) // 2), cols=2, subplot_titles=titles, vertical_spacing=0.12)
-    for place, one in enumerate(hardest):
+    for place, example in enumerate(hardest):
         where = {"row": 1 + place // 2, "col": 1 + place % 2}
-        if len(one.values) > CURVES:
-            figure.add_heatmap(z=one.values, colorscale="Blues", showscale=False, **where)
+        if len(example.values) > CURVES:
+            figure.add_heatmap(z=example.values, colorscale="Blues", showscale=False, **where)
             figure.update_yaxes(autorange="reversed", **where)
             continue
-        for colour, channel in zip(COLOURS, one.values, strict=False):
+        for colour, channel in zip(COLOURS, example.values, strict=False):
             figure.add_scatter(y=channel, mode="lines", line={"color": colour, "width": 1.5}, showlegend=False, **where)
     figure.update_layout(height=80 + 240 * -(-len(hardest) // 2))
     return figure
@@ -118,8 +123,8 @@ def _curves(lines: list[dict[str, Any]], metric: str | None) -> dict[str, dict[s
     """Lines by figure: the loss, the score where it is another number, the learning rate."""
 
     def of(name: str) -> Points:
-        found = [(line["step"], line[name]) for line in lines if name in line]
-        return [step for step, _ in found], [value for _, value in found]
+        points = [(line["step"], line[name]) for line in lines if name in line]
+        return [step for step, _ in points], [value for _, value in points]
 
     curves = {"Loss": {"training": of("loss"), "validation": of("validation_loss")}}
     if of("validation_perplexity")[0]:
@@ -150,7 +155,7 @@ def _figure(curves: dict[str, Points]) -> go.Figure:
 
 
 def _draw(curves: dict[str, dict[str, Points]], path: Path) -> None:
-    """The same curves side by side as one picture."""
+    """Draw the curves side by side as one picture."""
     import matplotlib
 
     matplotlib.use("svg")

@@ -1,4 +1,6 @@
-"""What a run takes of the machine: memory and threads, refused before anything is allocated; compiled kernels."""
+"""Resources that a run takes of the machine: memory and threads, refused before anything is allocated; compiled
+kernels.
+"""
 
 from collections.abc import Iterable
 
@@ -10,41 +12,41 @@ from torch.autograd.graph import saved_tensors_hooks
 
 from gatedrnn.data import Batch, Examples, TaskData, load_task
 from gatedrnn.errors import TooLarge
+from gatedrnn.kernels.backends import has_cpu_kernels
 from gatedrnn.models.modeling import GatedRNNPreTrainedModel
-from gatedrnn.ops.backends import has_cpu_kernels, native_kernels
-from gatedrnn.processes import demand_cores
+from gatedrnn.processes import check_cores
 from gatedrnn.records import cores
 from gatedrnn.train.model import build_model
 from gatedrnn.train.objective import objective_of
 from gatedrnn.train.settings import RunSettings, threads_for
 
 COPIES = 4
-"""Of each parameter in training: itself, its gradient, and AdamW's two moments; all in float32."""
+"""The copies of each parameter in training: itself, its gradient, and AdamW's two moments; all in float32."""
 STACK = 8 * 2**20
 """Bytes of a thread's stack where the system sets no other size."""
 SHARE = 0.5
-"""Of the memory that is available, for what a step keeps for its backward pass."""
+"""The share of the available memory for what a step keeps for its backward pass."""
 MANY_STEPS = 2**16
 """Time steps of a batch up to which it fits wherever its model does: it is not measured."""
 COUNTED_LAYERS = 3
-"""From the second on, layers of one cell are alike: more than these are not built to be counted."""
+"""The most layers that are built to be counted: from the second on, layers of one cell are alike."""
 
 
-def demand_room(settings: RunSettings, data: TaskData) -> None:
-    """See that a run's threads, and its parameters in training, fit into the memory that is available now.
+def check_room(settings: RunSettings, data: TaskData) -> None:
+    """Check that a run's threads, and its parameters in training, fit into the memory that is available now.
 
     Raises:
         TooLarge: they do not; the message has the bytes that they would take.
     """
-    demand_threads(settings.threads)
+    check_threads(settings.threads)
     parameters, available = _parameters(settings, data), _available()
     if parameters is not None and parameters * COPIES * 4 <= available:
         return
-    found = "more parameters than can be counted in 64 bits" if parameters is None else f"{parameters:,} parameters"
+    size = "more parameters than can be counted in 64 bits" if parameters is None else f"{parameters:,} parameters"
     taken = "more than 8.0 EiB" if parameters is None else readable(parameters * COPIES * 4)
     raise TooLarge(
         f"--hidden-size {settings.hidden_size}, --layers {settings.model.layers}, --embedding-size "
-        f"{settings.model.embedding_size}: {found}, which in training take {taken} (weights, gradients and the two "
+        f"{settings.model.embedding_size}: {size}, which in training take {taken} (weights, gradients and the two "
         f"moments of AdamW), and {readable(available)} are available; choose smaller ones"
     )
 
@@ -58,13 +60,13 @@ def fitting_batch(settings: RunSettings, data: TaskData) -> int:
     longest = int(examples.lengths.argmax())
     if asked * int(examples.lengths[longest]) <= MANY_STEPS:
         return asked
-    demand_room(settings, data)
+    check_room(settings, data)
     compile_kernels([settings])
     kept = _kept_for_backward(settings, data, examples.collate(np.array([longest])))
-    found = asked
-    while found > 1 and found * kept > SHARE * _available():
-        found //= 2
-    return found
+    fitting = asked
+    while fitting > 1 and fitting * kept > SHARE * _available():
+        fitting //= 2
+    return fitting
 
 
 def _kept_for_backward(run: RunSettings, data: TaskData, batch: Batch) -> int:
@@ -78,21 +80,21 @@ def _kept_for_backward(run: RunSettings, data: TaskData, batch: Batch) -> int:
 
     with torch.random.fork_rng(devices=[]):
         model = build_model(run, data)
-        own = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
+        storages = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
         with saved_tensors_hooks(keep, lambda tensor: tensor):
             loss = _loss(run, data, model, batch)
     del loss
-    return sum(size for place, size in sizes.items() if place not in own)
+    return sum(size for place, size in sizes.items() if place not in storages)
 
 
-def demand_threads(threads: int) -> None:
-    """See that the stacks of so many threads fit into the memory that is available now.
+def check_threads(threads: int) -> None:
+    """Check that the stacks of so many threads fit into the memory that is available now.
 
     Raises:
         UsageError: they are far more than there are cores.
         TooLarge: they do not.
     """
-    demand_cores(threads, f"--threads {threads:,}")
+    check_cores(threads, f"--threads {threads:,}")
     available = _available(host=True)
     if threads * STACK > available:
         raise TooLarge(
@@ -107,7 +109,7 @@ def use_threads(threads: int | None) -> None:
     Raises:
         TooLarge: there is no memory for them.
     """
-    demand_threads(threads or 1)
+    check_threads(threads or 1)
     torch.set_num_threads(threads or threads_for())
 
 
@@ -121,7 +123,9 @@ def readable(size: float) -> str:
 
 
 def _parameters(settings: RunSettings, data: TaskData) -> int | None:
-    """Of the run's model, from the shapes alone; None where a tensor of it has too many elements for 64 bits."""
+    """The number of parameters of the run's model, from the shapes alone; None where a tensor of it has too many
+    elements for 64 bits.
+    """
     layers = settings.model.layers
     if len(settings.cells) > 1 or layers <= COUNTED_LAYERS:
         return _counted(settings, data, layers)
@@ -144,12 +148,12 @@ def _available(host: bool = False) -> int:
     """Bytes of the GPU that trains, or of the machine's memory; a container's limit counts."""
     if torch.cuda.is_available() and not host:
         return int(torch.cuda.mem_get_info()[0])
-    found = int(psutil.virtual_memory().available)
+    available = int(psutil.virtual_memory().available)
     try:
         with open("/sys/fs/cgroup/memory.max") as limit, open("/sys/fs/cgroup/memory.current") as used:
-            return min(found, int(limit.read()) - int(used.read()))
+            return min(available, int(limit.read()) - int(used.read()))
     except (OSError, ValueError):  # no container, or one without a limit
-        return found
+        return available
 
 
 def compile_kernels(runs: Iterable[RunSettings]) -> None:
@@ -160,11 +164,12 @@ def compile_kernels(runs: Iterable[RunSettings]) -> None:
     cpu = torch.device("cpu")
     if torch.cuda.is_available() or not has_cpu_kernels(cpu):
         return
-    kernels = native_kernels(cpu)
+    from gatedrnn.kernels.cpu.ahead import compile_ahead
+
     alike = {run.model_copy(update={"seed": 0}).model_dump_json(): run for run in runs}
     threads = torch.get_num_threads()
     try:
-        with torch.random.fork_rng(devices=[]), kernels.compile_ahead():
+        with torch.random.fork_rng(devices=[]), compile_ahead():
             for run in alike.values():
                 torch.set_num_threads(run.threads)
                 _step(run, load_task(run.data))
@@ -179,7 +184,7 @@ def _step(run: RunSettings, data: TaskData) -> None:
 
 
 def _loss(run: RunSettings, data: TaskData, model: GatedRNNPreTrainedModel, batch: Batch) -> Tensor:
-    """Of a batch in training."""
+    """The loss of a batch in training."""
     objective = objective_of(data, model.config, run.train)
     if run.train.gradient_checkpointing:
         model.activation_checkpointing_enable()

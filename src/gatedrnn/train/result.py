@@ -49,7 +49,7 @@ class Record(BaseModel):
 
 
 def _in_words(value: Json) -> Json:
-    """With "Infinity" and "NaN" for what JSON has no numbers for: the loss of a state that grew beyond all of them."""
+    """Write "Infinity" and "NaN" for what JSON has no numbers for: the loss of a state that grew beyond all of them."""
     if isinstance(value, dict):
         return {name: _in_words(each) for name, each in value.items()}
     if isinstance(value, list):
@@ -97,8 +97,8 @@ class Scores(Record):
     balanced_accuracy: float | None = None
     """The mean over classes of the share of their labels that is right."""
     micro_f1: float | None = None
-    """Of several labels a row: F1 of all labels of all rows together; the accuracy is then the share of rows all of
-    whose labels are right."""
+    """F1 of several labels a row, counted over all labels of all rows together; the accuracy is then the share of
+    rows all of whose labels are right."""
     macro_f1: float | None = None
     """The mean of F1 over classes, or over labels."""
     auroc: float | None = None
@@ -108,9 +108,9 @@ class Scores(Record):
     log_loss: float | None = None
     """Nats per label, where that is what the best weights are chosen by."""
     r2: float | None = None
-    """Of numbers: the share of the labels' variance that is explained."""
+    """The share of the variance of numbers that is explained."""
     spearman: float | None = None
-    """Of numbers: the correlation of ranks."""
+    """The correlation of the ranks of numbers."""
     perplexity: float | None = None
     bits_per_byte: float | None = None
     tokens: int | None = None
@@ -121,7 +121,8 @@ class Scores(Record):
     mae: float | None = None
     """Mean absolute error in the units of the labels; of forecasts, of the median."""
     scaled_mae: float | None = None
-    """The same, in units of the deviation of training labels, or of each series' training values; and of squares."""
+    """Mean absolute error in units of the deviation of training labels, or of each series' training values;
+    `scaled_mse` has the mean of squares."""
     scaled_mse: float | None = None
     smape: float | None = None
     """200 |y - f| / (|y| + |f|) in the mean, from 0 to 200, as the M4 competition has it."""
@@ -133,7 +134,7 @@ class Scores(Record):
 
 
 SCORE = re.compile(rf"(\w+?)_({'|'.join(Scores.model_fields)})")
-"""How files name a score: `test_accuracy`, `validation_bits_per_byte`, `test_4096_loss`."""
+"""The pattern of the names of scores in files: `test_accuracy`, `validation_bits_per_byte`, `test_4096_loss`."""
 
 
 class RunScores(Record):
@@ -144,7 +145,7 @@ class RunScores(Record):
     best_step: int
     """The step with the best validation score; its weights are tested."""
     scores: dict[str, Scores]
-    """By split: `validation`, `test`, and `test_LENGTH` for tests at other lengths."""
+    """The scores by split: `validation`, `test`, and `test_LENGTH` for tests at other lengths."""
 
     def score(self, split: str, metric: str) -> float:
         """One score, by the names of its split and its metric."""
@@ -158,15 +159,20 @@ class RunScores(Record):
             return given
         scores: dict[str, dict[str, Any]] = {}
         for name, value in given.items():
-            if found := SCORE.fullmatch(name):
-                scores.setdefault(found[1], {})[found[2]] = value
+            if match := SCORE.fullmatch(name):
+                scores.setdefault(match[1], {})[match[2]] = value
         return {name: value for name, value in given.items() if not SCORE.fullmatch(name)} | {"scores": scores}
 
     @model_serializer(mode="wrap")
     def _flat(self, inner: SerializerFunctionWrapHandler) -> dict[str, Any]:
         written = {name: value for name, value in inner(self).items() if value is not None}
         scores = written.pop("scores")
-        flat = {f"{split}_{name}": one for split, own in scores.items() for name, one in own.items() if one is not None}
+        flat = {
+            f"{split}_{name}": number
+            for split, scores_of_split in scores.items()
+            for name, number in scores_of_split.items()
+            if number is not None
+        }
         return {**written, **flat}
 
     @classmethod
@@ -180,26 +186,27 @@ class RunScores(Record):
 
 
 Measure: TypeAlias = Literal["log loss", "mean squared error", "MASE"]
-"""Of errors; squares in units of the labels' variance."""
+"""The measure of errors; squares in units of the labels' variance."""
 
 
 class PlainPart(Record):
     """A model beside its plain part alone, on a part of the data that neither was fitted to."""
 
     name: str
-    """Of the plain part."""
+    """The name of the plain part."""
     split: str
     metric: Measure
     score: float
-    """Of the whole model."""
+    """The error of the whole model."""
     alone: float
-    """Of the plain part alone."""
+    """The error of the plain part alone."""
     low: float
-    """Of the 95 % interval of the difference, score less alone, over examples; infinite where they are too few."""
+    """The lower end of the 95 % interval of the difference, score less alone, over examples; infinite where they are
+    too few."""
     high: float
     examples: int
     unit: str
-    """What an example is."""
+    """The name of an example."""
 
     @property
     def lowers(self) -> bool:
@@ -218,37 +225,38 @@ class PlainPart(Record):
 
 
 class RunMeasured(Record):
-    """What differs between two equal runs."""
+    """The measurements that differ between two equal runs."""
 
     training_seconds: float
-    """Of training steps alone, the first of each process left out."""
+    """The seconds of training steps alone, the first of each process left out."""
     waiting_share: float | None = None
     """Part of it that steps waited for their batches."""
     tokens_per_second: float | None
-    """None where the run was too short to measure it."""
+    """The tokens per second of training; None where the run was too short to measure it."""
     threads: int
     processes: int = 1
-    """That shared it at its end."""
+    """The number of processes that shared it at its end."""
     processor: str | None = None
-    """Of the machine that ended it; None in a file from before it was recorded."""
+    """The processor of the machine that ended it; None in a file from before it was recorded."""
     commit: str | None = None
-    """Of the package's checkout there, with a plus where its sources differ from it; None where it was installed from a
-    wheel, and in a file from before it was recorded."""
+    """The commit of the package's checkout there, with a plus where its sources differ from it; None where it was
+    installed from a wheel, and in a file from before it was recorded."""
 
 
 class RunResult(RunScores):
     """result.json of a run's folder."""
 
     cell: str
-    """As on the command line, with its options; one for each layer, joined by commas, in a mixed stack."""
+    """The cell as on the command line, with its options; one for each layer, joined by commas, in a mixed stack."""
     hidden_size: int
     confusion: dict[str, list[list[int]]] | None = None
-    """By split: rows are true classes, columns predicted ones."""
+    """The confusion matrix by split: rows are true classes, columns predicted ones."""
     each_label: dict[str, list[list[list[int]]]] | None = None
-    """By split, where a row has several labels: of each label, rows without it and with it, by whether it was predicted
-    of them."""
+    """The tables by split where a row has several labels: for each label, rows without it and with it, by whether it
+    was predicted of them."""
     metric: str | None = None
     """The score that the best weights were chosen by; None in a file from before it was recorded."""
     plain_part: PlainPart | None = None
-    """None where the model has none, or nothing was held back; and in a file from before it was recorded."""
+    """The model beside its plain part; None where it has none, or nothing was held back; and in a file from before it
+    was recorded."""
     measured: RunMeasured

@@ -88,13 +88,13 @@ def sample(
         drawn["suppress_tokens"] = [tokenizer.unk_token_id]
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        found = model.generate(
+        generated = model.generate(
             torch.tensor([ids], device=model.device),
             max_new_tokens=length,
             streamer=_Listener(tokenizer, on_text),
             **drawn,
         )
-    return decode_stream(tokenizer, found[0, 1:].tolist())
+    return decode_stream(tokenizer, generated[0, 1:].tolist())
 
 
 def write_samples(path: Path) -> str:

@@ -46,19 +46,20 @@ from gatedrnn.train.so_far import data_of
 
 
 class LabelScores(NamedTuple):
-    """Of predicted classes."""
+    """The scores of predicted classes."""
 
     labels: int
-    """How many there were; steps without one are left out."""
+    """The number of labels; steps without one are left out."""
     accuracy: float
     balanced_accuracy: float
     """The mean over classes of the share of their labels that is right."""
     macro_f1: float
     """The mean of F1 over the classes that are true or predicted."""
     auroc: float | None
-    """Of two classes, where both are there: the area under the ROC curve."""
+    """The area under the ROC curve, for two classes where both occur."""
     average_precision: float | None
-    """Likewise: the mean over true ones of the precision at their output."""
+    """The average precision, for two classes where both occur: the mean over true ones of the precision at their
+    output."""
     loss: float
     """Mean cross-entropy in nats."""
     classes: list[ClassScore]
@@ -66,12 +67,12 @@ class LabelScores(NamedTuple):
     """[true][predicted], in the order of `classes`."""
 
     def as_json(self) -> dict[str, Json]:
-        """With a name for every number."""
+        """The scores with a name for every number."""
         return {**self._asdict(), "classes": [score._asdict() for score in self.classes]}
 
 
 class SeveralScores(NamedTuple):
-    """Of predicted labels, several a row."""
+    """The scores of predicted labels, several a row."""
 
     labels: int
     """Rows."""
@@ -84,20 +85,21 @@ class SeveralScores(NamedTuple):
     auroc: float
     """The area under the ROC curve, in the mean over labels that some rows have and some lack."""
     average_precision: float
-    """Likewise: the mean over true ones of the precision at their output."""
+    """The average precision, in the mean over labels that some rows have and some lack: the mean over true ones of the
+    precision at their output."""
     loss: float
     """Mean cross-entropy of a label in nats."""
     classes: list[ClassScore]
     each_label: list[list[list[int]]]
-    """Of each label: [lacks it, has it][not predicted, predicted]."""
+    """The table of each label: [lacks it, has it][not predicted, predicted]."""
 
     def as_json(self) -> dict[str, Json]:
-        """With a name for every number."""
+        """The scores with a name for every number."""
         return {**self._asdict(), "classes": [score._asdict() for score in self.classes]}
 
 
 class NumberScores(NamedTuple):
-    """Of predicted numbers."""
+    """The scores of predicted numbers."""
 
     labels: int
     mean_absolute_error: float
@@ -108,7 +110,7 @@ class NumberScores(NamedTuple):
     """The correlation of ranks; 0 where labels or predictions are all alike."""
 
     def as_json(self) -> dict[str, Json]:
-        """With a name for every number."""
+        """The scores with a name for every number."""
         return self._asdict()
 
 
@@ -164,14 +166,14 @@ def score_several(outputs: Sequence[np.ndarray], labels: Sequence[np.ndarray], n
 
 def score_numbers(outputs: Sequence[np.ndarray], labels: Sequence[np.ndarray]) -> NumberScores:
     """Scores of numbers: outputs (1,) and labels (), a row each."""
-    found, true = np.array([output[0] for output in outputs]), np.array(labels, dtype=np.float64)
-    squared, spread = np.square(found - true), np.square(true - true.mean()).sum()
+    predicted, true = np.array([output[0] for output in outputs]), np.array(labels, dtype=np.float64)
+    squared, spread = np.square(predicted - true), np.square(true - true.mean()).sum()
     return NumberScores(
         labels=len(true),
-        mean_absolute_error=float(np.abs(found - true).mean()),
+        mean_absolute_error=float(np.abs(predicted - true).mean()),
         root_mean_squared_error=float(np.sqrt(squared.mean())),
         r_squared=float(1 - squared.sum() / spread) if spread else None,
-        spearman=float(rank_correlation(Answers(found[:, None], true)).mean()),
+        spearman=float(rank_correlation(Answers(predicted[:, None], true)).mean()),
     )
 
 
@@ -201,7 +203,7 @@ def score_run(path: Path, split: str, file: Path | None, text_column: str | None
 
 
 class Scored(NamedTuple):
-    """What a model's predicted labels score."""
+    """The scores of a model's predicted labels."""
 
     run: str
     cell: str
@@ -226,8 +228,8 @@ def score_predictions(
         folder = RunFolder(path)
         data = data_of(folder)
         splits = {
-            name: found for name, found in {**data.evaluation, "train": data.train}.items()
-            if isinstance(found, Examples)
+            name: part for name, part in {**data.evaluation, "train": data.train}.items()
+            if isinstance(part, Examples)
         }  # fmt: skip
         if split not in splits:
             raise DataError(f"{path}: has no split {split!r}; there are {', '.join(splits)}")
@@ -255,7 +257,7 @@ def _scores(
 
 
 class ForecastsScored(NamedTuple):
-    """What a model's forecasts of a split score."""
+    """The scores of a model's forecasts of a split."""
 
     run: str
     cell: str
@@ -265,7 +267,7 @@ class ForecastsScored(NamedTuple):
     """Each series as a stream, in units of the context before its first forecast."""
 
     def as_json(self) -> dict[str, Json]:
-        """With a name for every number."""
+        """The scores with a name for every number."""
         both = {name: getattr(self, name).model_dump(exclude_none=True) for name in ("fresh", "streamed")}
         return {"run": self.run, "cell": self.cell, **both}
 
@@ -295,10 +297,10 @@ def score_forecasts(path: Path, split: str) -> ForecastsScored:
 
 def _split_of(folder: RunFolder, split: str) -> Lanes:
     data = data_of(folder)
-    found = {**data.evaluation, "train": data.train}.get(split)
-    if not isinstance(found, RunningText):
+    part = {**data.evaluation, "train": data.train}.get(split)
+    if not isinstance(part, RunningText):
         raise DataError(f"{folder.path}: has no split {split!r}; there are {', '.join(data.evaluation)}, train")
-    return Lanes(found.stream, EVALUATION_LENGTH, found.resets)
+    return Lanes(part.stream, EVALUATION_LENGTH, part.resets)
 
 
 def _whole(tokenizer: PreTrainedTokenizerFast, file: Path, text_column: str | None) -> Lanes:

@@ -14,10 +14,10 @@ tenth has a standard error above two hundredths, which is more than choosing gai
 LONGEST = 2000
 """Steps up to which convolutions are before the cells: a step of training takes a second for twice as many."""
 FEATURES, WEIGHTS = 10_000, 4_000_000
-"""Of random convolutions, as in MiniRocket; and of the linear path that reads them, at most: with a thousand classes it
-would outgrow the network."""
+"""The features of random convolutions, as in MiniRocket, and the most weights of the linear path that reads them: with
+a thousand classes it would outgrow the network."""
 MOST_CHANNELS = 64
-"""That convolutions read as they are."""
+"""The most channels that convolutions read as they are."""
 
 
 def series_recipe(rows: int, steps: int, channels: int, classes: int) -> dict[str, Chosen]:
@@ -37,7 +37,7 @@ def series_recipe(rows: int, steps: int, channels: int, classes: int) -> dict[st
     passes = EPOCHS * -(-rows // BATCH)
     bounds = f"{EPOCHS} passes over {rows:,} series in batches of {BATCH}, but {LEAST_STEPS:,} to {MOST_STEPS:,} steps"
     held = rows >= HELD_BACK_FROM
-    found = {
+    choices = {
         "total_steps": Chosen(min(MOST_STEPS, max(LEAST_STEPS, passes)), bounds),
         "validation_fraction": Chosen(
             0.1 if held else 0.0,
@@ -47,11 +47,11 @@ def series_recipe(rows: int, steps: int, channels: int, classes: int) -> dict[st
     if steps > LONGEST:
         reason = f"series of {steps:,} steps: convolutions are for {LONGEST:,} at most"
         values: dict[str, Json] = {"convolution_size": 0, "layers": 2, "embedding_size": 64, "dropout": 0.1}
-        found |= {name: Chosen(value, reason) for name, value in values.items()}
+        choices |= {name: Chosen(value, reason) for name, value in values.items()}
     elif channels > MOST_CHANNELS:
-        found["embedding_size"] = Chosen(64, f"{channels} channels: more than {MOST_CHANNELS} are mapped to fewer")
+        choices["embedding_size"] = Chosen(64, f"{channels} channels: more than {MOST_CHANNELS} are mapped to fewer")
     if (features := WEIGHTS // classes) < FEATURES:
-        found["random_convolutions"] = Chosen(
+        choices["random_convolutions"] = Chosen(
             features, f"{classes:,} classes: features times classes are no more than {WEIGHTS:,} weights"
         )
-    return found
+    return choices

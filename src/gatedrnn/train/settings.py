@@ -20,7 +20,7 @@ from gatedrnn.data import (
 )
 from gatedrnn.data.probes import PROBES
 from gatedrnn.data.settings import TASKS, ProbeTask, Seed, TextRegressionTask, TextTask, belongs
-from gatedrnn.layers.taken import OF_LAYERS, why_refused
+from gatedrnn.layers.arguments import OF_LAYERS, why_refused
 from gatedrnn.models.backbones import BACKBONES, enter
 from gatedrnn.records import cores
 from gatedrnn.registry import CELLS, CellChoice, unknown
@@ -69,8 +69,12 @@ def cells_of(cell: str) -> list[CellChoice]:
 
 
 def refused_by(cell: str, given: Mapping[str, object]) -> str | None:
-    """Why what a word names does not take one of these settings of layers; None if it takes each that is set."""
-    return why_refused(given, {one.name: CELLS[one.name].equations for one in cells_of(cell)}, backbone_of(cell))
+    """The reason why what a word names does not take one of these settings of layers; None if it takes each that is
+    set.
+    """
+    return why_refused(
+        given, {choice.name: CELLS[choice.name].equations for choice in cells_of(cell)}, backbone_of(cell)
+    )
 
 
 OF_TEXTS = ("character_grams", "word_vectors", "linear_path")
@@ -105,7 +109,7 @@ class ModelSettings(Settings):
     bias_init: Literal["torch", "zeros", "forget-one", "time-scales", "authors"] | None = None
     """Initialisation of the biases; each cell's own if not given. authors: as for the weights."""
     longest_time_scale: float | None = Field(None, ge=2)
-    """Where biases are initialised to time-scales: the slowest, in steps; 64 if not given."""
+    """Slowest time-scale, in steps, where biases are initialised to time-scales; 64 if not given."""
     zoneout: float = Field(0.0, ge=0, lt=1)
     """Probability with which an element of the state is not updated at a step, in training."""
     input_dropout: float = Field(0.0, ge=0, lt=1)
@@ -135,7 +139,8 @@ class ModelSettings(Settings):
     linear_size: int = Field(0, ge=0)
     """forecast: last values of the context that a linear map reads beside the network, its result added; 0 for none."""
     pooling: Literal["last", "mean", "max", "last-mean-max"] = "last"
-    """What a sequence classifier reads: the last valid step, the mean or maximum over the valid steps, or all three."""
+    """Steps that a sequence classifier reads: the last valid step, the mean or maximum over the valid steps, or all
+    three."""
     character_grams: int = Field(0, ge=0)
     """Texts: n-grams of 1 to 4 characters, at most, whose vectors are a part of the vectors of the tokens that hold
     them; 0 for none."""
@@ -189,7 +194,8 @@ class TrainSettings(Settings):
     learning_rate: float = Field(1e-3, gt=0)
     """Highest learning rate."""
     schedule: Literal["cosine", "linear", "constant", "plateau"] = "cosine"
-    """After the warm-up: decay to zero along a cosine or a line, stay, or halve when validation stops improving."""
+    """Learning rate after the warm-up: decay to zero along a cosine or a line, stay, or halve when validation stops
+    improving."""
     warmup: float = Field(0.05, ge=0, lt=1)
     """Fraction of all steps in which the learning rate rises from zero."""
     patience: int = Field(1, ge=0)
@@ -215,7 +221,7 @@ class TrainSettings(Settings):
     validate_every: int = Field(0, ge=0)
     """Steps between validations, the last step's beside them; 0 for one at the end of each epoch."""
     weights: Literal["best", "last"] = "best"
-    """Those that are kept: the best on validation, or the last, as a fixed schedule leaves them."""
+    """Weights that are kept: the best on validation, or the last, as a fixed schedule leaves them."""
     early_stop: int = Field(0, ge=0)
     """Validations without improvement before training ends; 0 to train to the last epoch."""
     log_every: int = Field(50, ge=1)
@@ -233,7 +239,7 @@ class RunSettings(Settings):
     threads: int = Field(1, ge=1)
     """Threads of torch. Another number may sum in another order, so it belongs to the run."""
     shard: bool = False
-    """Of several processes each keeps a part of the weights, their gradients and moments (FSDP2)."""
+    """Keep in each of several processes a part of the weights, their gradients and moments (FSDP2)."""
     trial: bool = False
     """A trial of a search: it reads the validation split alone, and keeps no weights."""
     data: DataSettings
@@ -320,7 +326,7 @@ class RunSettings(Settings):
         return {k: v for section in (nested, *sections) for k, v in section.items() if v is not None}
 
     def shown(self) -> dict[str, JsonValue]:
-        """The same for others to read: files by name alone, nothing about this machine's folders."""
+        """The settings for others to read: files by name alone, nothing about this machine's folders."""
         flat = self.flat() | {"cell": self.backbone or self.cell}
         return {k: Path(str(v)).name if k.endswith(("_file", "_root")) else v for k, v in flat.items()}
 
@@ -357,13 +363,13 @@ def in_flags(sentence: str) -> str:
 
 def with_cell_options(flat: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     """Settings of an earlier version as of this one: there, options of cells were settings of their own."""
-    found = dict(flat)
-    found.pop("processes", None)  # a run may go on with another number of them
+    settings = dict(flat)
+    settings.pop("processes", None)  # a run may go on with another number of them
     earlier = {
-        "activation": found.pop("activation", None),
-        "reset_after": False if found.pop("reset_before", False) else None,
-        "keep": found.pop("keep", False) or None,
-        "block_size": found.pop("block_size", None),
+        "activation": settings.pop("activation", None),
+        "reset_after": False if settings.pop("reset_before", False) else None,
+        "keep": settings.pop("keep", False) or None,
+        "block_size": settings.pop("block_size", None),
     }
     options = {name: str(value).lower() for name, value in earlier.items() if value is not None}
 
@@ -371,11 +377,11 @@ def with_cell_options(flat: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
         known = CELLS[cell].options if cell in CELLS else {}
         return ":".join([cell, *(f"{name}={value}" for name, value in options.items() if name in known)])
 
-    if options and isinstance(found.get("cell"), str):
-        found["cell"] = ",".join(word(cell.strip()) for cell in str(found["cell"]).split(","))
-    if options and isinstance(cells := found.get("cells"), list):
-        found["cells"] = [word(str(cell)) for cell in cells]
-    return found
+    if options and isinstance(settings.get("cell"), str):
+        settings["cell"] = ",".join(word(cell.strip()) for cell in str(settings["cell"]).split(","))
+    if options and isinstance(cells := settings.get("cells"), list):
+        settings["cells"] = [word(str(cell)) for cell in cells]
+    return settings
 
 
 def threads_for(jobs: int = 1) -> int:

@@ -35,7 +35,7 @@ METADATA = {
         "MetadataIndex", "StorageMeta", "_MEM_FORMAT_ENCODING",
     )),
 }  # fmt: skip
-"""What the metadata of a checkpoint in parts are made of."""
+"""The classes that the metadata of a checkpoint in parts consist of."""
 
 
 class Shards:
@@ -61,24 +61,24 @@ class Shards:
 
     @contextmanager
     def accumulating(self) -> Iterator[None]:
-        """See `Sharing`."""
+        """Accumulate gradients within this context, without exchanging them."""
         shared = cast(FSDPModule, self.model)
         shared.set_requires_gradient_sync(False)
         yield
         shared.set_requires_gradient_sync(True)
 
     def clip(self, largest: float) -> float:
-        """See `Sharing`."""
+        """Clip the gradient to that norm, and return the norm before."""
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), largest)
         return float(norm.full_tensor() if isinstance(norm, DTensor) else norm)
 
     def save(self, into: Path, copies: dict[str, Weights]) -> None:
-        """See `Sharing`."""
+        """Save the state of training and the copies of weights, each process its part."""
         self.accelerator.save_state(str(into))
         save({**self._state(), **copies}, checkpoint_id=into)
 
     def load(self, folder: Path) -> dict[str, Weights]:
-        """See `Sharing`."""
+        """Load what `save` wrote, and return the copies of weights."""
         self.accelerator.load_state(str(folder))
         reader = SafeReader(folder)
         kept = {name.partition(".")[0] for name in reader.read_metadata().state_dict_metadata}
@@ -89,7 +89,7 @@ class Shards:
         return copies
 
     def whole(self, make: Callable[[], GatedRNNPreTrainedModel]) -> GatedRNNPreTrainedModel:
-        """See `Sharing`."""
+        """A model that has all weights, gathered from all processes."""
         weights = {name: cast(DTensor, part).full_tensor() for name, part in self.bare.named_parameters()}
         model = make()
         put_into(model, weights)
@@ -104,12 +104,12 @@ class _Metadata(pickle.Unpickler):
     """Metadata of a checkpoint, which are a pickle: makes what they are made of, and runs nothing else."""
 
     def find_class(self, module: str, name: str) -> object:
-        found = super().find_class(module, name) if (module, name) in METADATA or module == "torch" else None
-        if (module, name) not in METADATA and not isinstance(found, torch.dtype):
+        class_ = super().find_class(module, name) if (module, name) in METADATA or module == "torch" else None
+        if (module, name) not in METADATA and not isinstance(class_, torch.dtype):
             raise CheckpointDamaged(
                 f"its metadata name {module}.{name}, of which no checkpoint is made; nothing was run"
             )
-        return found
+        return class_
 
 
 class SafeReader(FileSystemReader):
@@ -119,9 +119,9 @@ class SafeReader(FileSystemReader):
         path = Path(self.path) / ".metadata"
         with path.open("rb") as file:
             try:
-                found: Metadata = _Metadata(file).load()
+                metadata: Metadata = _Metadata(file).load()
             except CheckpointDamaged as error:
                 raise CheckpointDamaged(f"{path}: {error}") from error
-        found.storage_meta = found.storage_meta or StorageMeta()
-        found.storage_meta.load_id = self.load_id
-        return found
+        metadata.storage_meta = metadata.storage_meta or StorageMeta()
+        metadata.storage_meta.load_id = self.load_id
+        return metadata

@@ -1,4 +1,6 @@
-"""How processes share a run: each batch by rows; the weights all in each process (DDP), or a part in each (FSDP2)."""
+"""The sharing of a run by processes: each batch by rows; the weights all in each process (DDP), or a part in each
+(FSDP2).
+"""
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
@@ -22,10 +24,10 @@ MakeOptimizer = Callable[[nn.Module], torch.optim.Optimizer]
 
 
 class Sharing(Protocol):
-    """What of a run depends on how its weights are shared."""
+    """The parts of a run that depend on how its weights are shared."""
 
     model: nn.Module
-    """What a step calls."""
+    """The module that a step calls."""
     bare: GatedRNNPreTrainedModel
     """The model by itself."""
     optimizer: Any
@@ -43,7 +45,7 @@ class Sharing(Protocol):
         ...
 
     def load(self, folder: Path) -> dict[str, Weights]:
-        """And back, whatever the number of processes was; the copies."""
+        """Load what `save` wrote, whatever the number of processes was, and return the copies."""
         ...
 
     def whole(self, make: Callable[[], GatedRNNPreTrainedModel]) -> GatedRNNPreTrainedModel:
@@ -60,15 +62,15 @@ class Replicas:
         self.bare: GatedRNNPreTrainedModel = accelerator.unwrap_model(self.model)
 
     def accumulating(self) -> AbstractContextManager[object]:
-        """See `Sharing`."""
+        """Accumulate gradients within this context, without exchanging them."""
         return self.accelerator.no_sync(self.model)
 
     def clip(self, largest: float) -> float:
-        """See `Sharing`."""
+        """Clip the gradient to that norm, and return the norm before."""
         return float(self.accelerator.clip_grad_norm_(self.model.parameters(), largest))
 
     def save(self, into: Path, copies: dict[str, Weights]) -> None:
-        """See `Sharing`."""
+        """Save the state of training, and each copy of the weights to a file."""
         self.accelerator.save_state(str(into))
         if self.accelerator.is_main_process:
             for name, weights in copies.items():
@@ -76,13 +78,13 @@ class Replicas:
                     save_file(weights, into / f"{name}.safetensors")
 
     def load(self, folder: Path) -> dict[str, Weights]:
-        """See `Sharing`."""
+        """Load what `save` wrote, and return the copies of weights."""
         self.accelerator.load_state(str(folder))
         files = (folder / f"{name}.safetensors" for name in COPIES)
         return {file.stem: load_file(file) for file in files if file.exists()}
 
     def whole(self, make: Callable[[], GatedRNNPreTrainedModel]) -> GatedRNNPreTrainedModel:
-        """See `Sharing`."""
+        """The model itself, since each process has all weights."""
         return self.bare
 
 
@@ -91,7 +93,7 @@ BEST, AVERAGE = COPIES = ("best", "average")
 
 
 def in_turns(accelerator: Accelerator, do: Callable[[Given], Found], of: Sequence[Given]) -> Iterable[Found]:
-    """What `do` finds of each, in their order, every process doing its share.
+    """Apply `do` to each item, every process doing its share; the results come in the order of items.
 
     All processes do the same number of them, since weights that are shared out are gathered by all.
     """
@@ -99,7 +101,7 @@ def in_turns(accelerator: Accelerator, do: Callable[[Given], Found], of: Sequenc
     if processes == 1:
         return map(do, of)
     rounds = -(-len(of) // processes)
-    own = [do(of[min(accelerator.process_index + processes * turn, len(of) - 1)]) for turn in range(rounds)]
+    results = [do(of[min(accelerator.process_index + processes * turn, len(of) - 1)]) for turn in range(rounds)]
     everyones: list[list[Found]] = [[] for _ in range(processes)]
-    dist.all_gather_object(everyones, own)
+    dist.all_gather_object(everyones, results)
     return [everyones[number % processes][number // processes] for number in range(len(of))]

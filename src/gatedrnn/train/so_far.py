@@ -21,7 +21,7 @@ from gatedrnn.train.sharing import AVERAGE, BEST
 
 LOG = logging.getLogger("gatedrnn")
 STATE = "custom_checkpoint_0.pkl"
-"""In a checkpoint: how far the run was."""
+"""The file in a checkpoint that says how far the run was."""
 
 
 def data_of(folder: RunFolder) -> TaskData:
@@ -64,15 +64,15 @@ def model_so_far(path: Path) -> Path:
 def _written(path: Path, newest: Path) -> Path:
     """The folder of one checkpoint; a later one has its own."""
     folder = RunFolder(path)
-    found = next((newest / f"{name}.safetensors" for name in (BEST, AVERAGE, "model") if _has(newest, name)), None)
-    if found is None:
+    file = next((newest / f"{name}.safetensors" for name in (BEST, AVERAGE, "model") if _has(newest, name)), None)
+    if file is None:
         raise DataError(f"{path}: each process holds a part of its weights; train --finish {path} ends it first")
     state = torch.load(newest / STATE, weights_only=True)
-    step, which = (state["best_step"], "best on validation so far") if found.stem == BEST else (state["step"], "newest")
+    step, which = (state["best_step"], "best on validation so far") if file.stem == BEST else (state["step"], "newest")
     LOG.info("%s: has not ended; the weights of step %d are taken, the %s", path, step, which)
     data = data_of(folder)
     model = build_model(folder.settings(), data)
-    put_into(model, load_file(found))
+    put_into(model, load_file(file))
     place = Path(tempfile.mkdtemp())
     atexit.register(shutil.rmtree, place, ignore_errors=True)
     write_model(model, data, place / "model", f"Step {step} of a run that has not ended.\n")

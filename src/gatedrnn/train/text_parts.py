@@ -1,5 +1,6 @@
-"""What a model of texts takes from its training texts before it is trained: tables of n-grams, which belong to its
-structure, then the beginning of its word vectors, and a linear path."""
+"""The parts of a model of texts that come from its training texts before it is trained: tables of n-grams, which belong
+to its structure, then the beginning of its word vectors, and a linear path.
+"""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -22,15 +23,16 @@ from gatedrnn.train.word_vectors import class_ratios, company_vectors
 COMPOSED, LINEAR = (1, 4), (2, 5)
 """Characters of the n-grams that tokens are composed of, and that a linear path reads."""
 MOST_PAIRS, MOST_GRAMS = 100_000, 100_000
-"""Of a linear path."""
+"""The most pairs and n-grams of a linear path."""
 STRENGTH, PENALTY = 10.0, 1.0
-"""Of a linear path's logistic regression, scikit-learn's C, and of its ridge regression, alpha."""
+"""The strength of a linear path's logistic regression, scikit-learn's C, and the penalty of its ridge regression,
+alpha."""
 ABSENT = -20.0
 """Logit of a class, or of a label, of which there is no training text."""
 
 
 class LinearTables(NamedTuple):
-    """What a linear path reads beside tokens."""
+    """The tables that a linear path reads beside tokens."""
 
     pairs: np.ndarray
     grams: GramTable
@@ -81,14 +83,16 @@ def fit_linear_path(path: LinearPath, texts: Sequence[np.ndarray], labels: np.nd
     Args:
         labels: (texts,), numbers of classes or numbers; or (texts, labels), 0 or 1.
     """
-    found = features_of(path, texts)
-    idf = np.log((1 + len(texts)) / (1 + np.asarray((found > 0).sum(0)).ravel())) + 1
-    found.data = 1 + np.log(found.data)
-    found = (found @ sp.diags(idf)).tocsr()
-    features = sp.hstack([normalize(kind) for kind in (found[:, : path.words], found[:, path.words :])]).tocsr()
+    tf_idf = features_of(path, texts)
+    idf = np.log((1 + len(texts)) / (1 + np.asarray((tf_idf > 0).sum(0)).ravel())) + 1
+    tf_idf.data = 1 + np.log(tf_idf.data)
+    tf_idf = (tf_idf @ sp.diags(idf)).tocsr()
+    features = sp.hstack([normalize(kind) for kind in (tf_idf[:, : path.words], tf_idf[:, path.words :])]).tocsr()
     if labels.ndim == 2:
         parts = [_logistic(features, label.astype(np.int64), 2) for label in labels.T]
-        weight, bias = (np.stack([one[1] - one[0] for one in column]) for column in zip(*parts, strict=True))
+        weight, bias = (
+            np.stack([weights[1] - weights[0] for weights in column]) for column in zip(*parts, strict=True)
+        )
     elif np.issubdtype(labels.dtype, np.floating):
         ridge = Ridge(PENALTY).fit(features, labels)
         weight, bias = ridge.coef_[None], np.array([ridge.intercept_])
@@ -124,9 +128,9 @@ def features_of(path: LinearPath, texts: Sequence[np.ndarray]) -> sp.csr_matrix:
         place = np.searchsorted(pairs, both)
         known = place[pairs[np.minimum(place, len(pairs) - 1)] == both] if len(pairs) else place[:0]
         grams = table[text]
-        own = np.concatenate([text, known + path.tokens, grams[grams > 0].astype(np.int64) + path.words - 1])
-        columns.append(own)
-        rows.append(np.full(len(own), row))
+        numbers = np.concatenate([text, known + path.tokens, grams[grams > 0].astype(np.int64) + path.words - 1])
+        columns.append(numbers)
+        rows.append(np.full(len(numbers), row))
     every = np.concatenate(rows), np.concatenate(columns)
     return sp.coo_matrix((np.ones(len(every[0])), every), (len(texts), path.features)).tocsr()
 
@@ -165,10 +169,10 @@ def _examples(data: TaskData) -> Examples:
 
 def _tokens(data: TaskData) -> list[str]:
     assert data.tokenizer is not None
-    found: list[str] = data.tokenizer.convert_ids_to_tokens(list(range(len(data.tokenizer))))
-    return found
+    tokens: list[str] = data.tokenizer.convert_ids_to_tokens(list(range(len(data.tokenizer))))
+    return tokens
 
 
 def _occurrences(data: TaskData) -> np.ndarray:
-    """Of each token in training."""
+    """The occurrences of each token in training."""
     return np.bincount(np.concatenate(_examples(data).inputs), minlength=len(_tokens(data)))

@@ -36,8 +36,8 @@ def text_recipe(lengths: Sequence[int], classes: int) -> dict[str, Chosen]:
     of = f"{rows:,} texts and {kinds} classes" if classes else f"{rows:,} texts, as of two classes"
     root = f"{STEPS_A_ROOT} · √(texts · classes / 2), of {of}"
     few = f"no fewer than {FEWEST_STEPS}: {root} would be {steps}"
-    found = {"total_steps": Chosen(max(FEWEST_STEPS, steps), root if steps >= FEWEST_STEPS else few)}
+    choices = {"total_steps": Chosen(max(FEWEST_STEPS, steps), root if steps >= FEWEST_STEPS else few)}
     if max(lengths) > SHORT:
         most = max(SHORT, int(np.quantile(lengths, READ_WHOLE, method="inverted_cdf")))
-        found["max_tokens"] = Chosen(most, f"{READ_WHOLE:.0%} of the texts are no longer, or {SHORT} if that is more")
-    return found
+        choices["max_tokens"] = Chosen(most, f"{READ_WHOLE:.0%} of the texts are no longer, or {SHORT} if that is more")
+    return choices

@@ -1,5 +1,6 @@
-"""How well each simple smoother has forecast the training part of a table: what a forecaster weighs them by, beside
-their recent errors, before it is trained."""
+"""The errors of each simple smoother on the training part of a table: a forecaster weighs smoothers by them, beside
+their recent errors, before it is trained.
+"""
 
 from functools import lru_cache
 from typing import cast
@@ -19,7 +20,7 @@ FARTHEST = 50.0
 PRIOR = 10.0
 """Forecasts in the place of which all smoothers are as good as in the mean: few tell little."""
 LEAST = 0.1
-"""Of an error, in units of the mean over smoothers."""
+"""The least error, in units of the mean over smoothers."""
 
 
 @lru_cache(maxsize=2)
@@ -45,8 +46,8 @@ def typical_errors(data: TaskData) -> list[list[float]]:
             counts += there.sum((0, 1))
     usual = (sums / counts.clamp(min=1)).mean(1, keepdim=True)
     usual = torch.where(usual > 0, usual, 1.0)
-    found = (sums + PRIOR * usual) / (counts + PRIOR) / usual
-    return cast(list[list[float]], np.round(found.clamp(min=LEAST).log().numpy(), 4).tolist())
+    typical = (sums + PRIOR * usual) / (counts + PRIOR) / usual
+    return cast(list[list[float]], np.round(typical.clamp(min=LEAST).log().numpy(), 4).tolist())
 
 
 def _errors(train: Windows, places: np.ndarray, config: GatedRNNForecastConfig) -> torch.Tensor:

@@ -19,42 +19,42 @@ def company_vectors(texts: Sequence[np.ndarray], vocabulary: int, features: int,
     implicit matrix factorization"), with mean square 1; of a token that occurs nowhere, 0.
     """
     counts = company(texts, vocabulary)
-    total, own = counts.sum(), np.asarray(counts.sum(1)).ravel()
-    around = own**SMOOTHING / max(1.0, (own**SMOOTHING).sum())
+    total, frequencies = counts.sum(), np.asarray(counts.sum(1)).ravel()
+    around = frequencies**SMOOTHING / max(1.0, (frequencies**SMOOTHING).sum())
     pairs = counts.tocoo()
-    gain = np.log(pairs.data / total) - np.log(own[pairs.row] / total) - np.log(around[pairs.col])
+    gain = np.log(pairs.data / total) - np.log(frequencies[pairs.row] / total) - np.log(around[pairs.col])
     positive = sp.csr_matrix((np.maximum(gain, 0), (pairs.row, pairs.col)), counts.shape)
     positive.eliminate_zeros()
     rank = min(features, vocabulary - 1)
     left, sizes, _ = randomized_svd(positive, rank, n_iter=3, random_state=seed)
-    found = np.zeros((vocabulary, features))
-    found[:, :rank] = left * np.sqrt(sizes)
-    seen = found[own > 0]
-    return found / np.sqrt(np.square(seen).mean()) if np.any(seen) else found
+    vectors = np.zeros((vocabulary, features))
+    vectors[:, :rank] = left * np.sqrt(sizes)
+    seen = vectors[frequencies > 0]
+    return vectors / np.sqrt(np.square(seen).mean()) if np.any(seen) else vectors
 
 
 def company(texts: Sequence[np.ndarray], vocabulary: int) -> sp.csr_matrix:
-    """How often two tokens stand within a window of each other, (vocabulary, vocabulary)."""
+    """Counts of two tokens within a window of each other, (vocabulary, vocabulary)."""
     joined = np.concatenate(list(texts))
-    text = np.repeat(np.arange(len(texts)), [len(one) for one in texts])
-    found = sp.csr_matrix((vocabulary, vocabulary))
-    for apart in range(1, WINDOW + 1):
-        together = text[apart:] == text[:-apart]
-        first, second = joined[:-apart][together], joined[apart:][together]
-        found = found + sp.coo_matrix((np.ones(len(first)), (first, second)), found.shape).tocsr()
-    return found + found.T
+    text = np.repeat(np.arange(len(texts)), [len(tokens) for tokens in texts])
+    pairs = sp.csr_matrix((vocabulary, vocabulary))
+    for distance in range(1, WINDOW + 1):
+        together = text[distance:] == text[:-distance]
+        first, second = joined[:-distance][together], joined[distance:][together]
+        pairs = pairs + sp.coo_matrix((np.ones(len(first)), (first, second)), pairs.shape).tocsr()
+    return pairs + pairs.T
 
 
 def class_ratios(texts: Sequence[np.ndarray], labels: np.ndarray, vocabulary: int, classes: int) -> np.ndarray:
-    """How much more likely a text of a class has a token than one of another: log ratios, (vocabulary, classes); of two
-    classes, those of the second alone, (vocabulary, 1).
+    """Log ratios of how much more likely a text of a class has a token than one of another, (vocabulary, classes); of
+    two classes, those of the second alone, (vocabulary, 1).
 
     Wang and Manning 2012 ("Baselines and bigrams"): texts that hold the token, plus one.
     """
-    rows = np.repeat(np.arange(len(texts)), [len(one) for one in texts])
+    rows = np.repeat(np.arange(len(texts)), [len(tokens) for tokens in texts])
     has = sp.csr_matrix((np.ones(len(rows)), (rows, np.concatenate(list(texts)))), (len(texts), vocabulary)) > 0
-    own = np.stack([np.asarray(has[labels == label].sum(0)).ravel() for label in range(classes)], axis=1)
-    within, without = own + 1.0, own.sum(1, keepdims=True) - own + 1.0
-    found = np.log(within / within.sum(0)) - np.log(without / without.sum(0))
-    found[own.sum(1) == 0] = 0
-    return found[:, 1:] if classes == 2 else found
+    counts = np.stack([np.asarray(has[labels == label].sum(0)).ravel() for label in range(classes)], axis=1)
+    within, without = counts + 1.0, counts.sum(1, keepdims=True) - counts + 1.0
+    ratios = np.log(within / within.sum(0)) - np.log(without / without.sum(0))
+    ratios[counts.sum(1) == 0] = 0
+    return ratios[:, 1:] if classes == 2 else ratios

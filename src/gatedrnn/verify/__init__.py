@@ -1,1 +1,1 @@
-"""The law that every execution mode of a cell gives the same values, as a command."""
+"""The check that every execution mode of a cell gives the same values."""

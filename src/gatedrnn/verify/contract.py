@@ -1,21 +1,24 @@
-"""The equivalence law, checked: every execution mode of a cell against its step loop, and that against the papers."""
+"""Checks of the equivalence law: every execution mode of a cell against its step loop, and that against the papers."""
 
 from collections.abc import Callable, Iterator
 from copy import deepcopy
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from gatedrnn.equations import Equations, GappedScanEquations, PositiveScanEquations
-from gatedrnn.layers import RecurrentLayer
-from gatedrnn.layers.taken import takes
+from gatedrnn.equations import Equations
+from gatedrnn.kinds import kind_of
+from gatedrnn.layers import RecurrentLayer, Wrapper
+from gatedrnn.layers.arguments import takes
 from gatedrnn.registry import CELLS, CellChoice
-from gatedrnn.verify import oracle
+from gatedrnn.shapes import StateTuple
 from gatedrnn.verify.decay import wrong_change
-from gatedrnn.verify.definition import Sequences, States, initial_states, run_by_definition
-from gatedrnn.verify.modes import LOG_SPACE, SETTINGS, Mode, Setting, as_tuple, settings_for, whole
+from gatedrnn.verify.definition import Sequences, initial_states, run_by_definition
+from gatedrnn.verify.modes import CASES, LOG_SPACE, Case, ExecutionMode, as_tuple, cases_for, whole
+from gatedrnn.verify.oracle import run_in_numpy
 from gatedrnn.verify.tolerances import (
     DIFFERENCES,
     EQUAL_TO_TORCH,
@@ -29,13 +32,13 @@ from gatedrnn.verify.tolerances import (
 
 BATCH, TIME, FEATURES, HIDDEN = 3, 9, 3, 5
 DRAWS = 3
-"""Draws on which a mode may pass in bfloat16: where a rounding decides on which side of a kink (of g, of a clamp) a
-value lies, the gradients are not those of float64, and other values are drawn. An error in the code fails on all."""
+"""The number of draws on which a mode may pass in bfloat16: where rounding moves a value across a kink (of g, of a
+clamp), the gradients are not those of float64, and other values are drawn. An error in the code fails on all."""
 DTYPES = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.bfloat16}
 TORCH = {"lstm": nn.LSTM, "gru": nn.GRU}
 
 
-class Row(NamedTuple):
+class Check(NamedTuple):
     """One line of the table: the largest error of one execution mode of one cell."""
 
     cell: str
@@ -43,21 +46,21 @@ class Row(NamedTuple):
     backend: str
     mode: str
     worst: str
-    """What differs most, in units of what is allowed."""
+    """The tensor with the largest error, relative to the allowed one."""
     error: float
     allowed: float
     rule: str = ""
     """The broken rule as a sentence, where the error alone does not name it."""
     informative: bool = False
-    """Shown, and not part of the verdict."""
+    """Whether it is shown only, without part in the verdict."""
 
     @property
     def holds(self) -> bool:
         return self.informative or self.error <= self.allowed
 
 
-def check_cell(cell: str, dtypes: tuple[str, ...] = tuple(DTYPES)) -> Iterator[Row]:
-    """All checks of one cell: by its name alone with each of its options, or with the options that are given.
+def check_cell(cell: str, dtypes: tuple[str, ...] = tuple(DTYPES)) -> Iterator[Check]:
+    """Run all checks of one cell: a name stands for all its variants, a word for the options in it.
 
     Args:
         cell: a name or, with options, a word as `CellChoice.parse` reads it: `gru:reset_after=false`.
@@ -73,64 +76,66 @@ def check_cell(cell: str, dtypes: tuple[str, ...] = tuple(DTYPES)) -> Iterator[R
 
 
 def choices_of(cell: str) -> list[CellChoice]:
-    """What `check_cell` checks for a name or a word: the cell alone and each of its variants, or the given options."""
-    given = CellChoice.parse(cell)
-    variants = () if given.options else CELLS[given.name].variants
-    return [given, *(CellChoice(given.name, options) for options in variants)]
+    """Return the choices that `check_cell` checks: for a name the cell and its variants, for a word its options."""
+    choice = CellChoice.parse(cell)
+    variants = () if choice.options else CELLS[choice.name].variants
+    return [choice, *(CellChoice(choice.name, options) for options in variants)]
 
 
-def check_choice(choice: CellChoice, dtypes: tuple[str, ...] = tuple(DTYPES)) -> Iterator[Row]:
-    """All checks of one cell with these options alone."""
+def check_choice(choice: CellChoice, dtypes: tuple[str, ...] = tuple(DTYPES)) -> Iterator[Check]:
+    """Run all checks of one cell with these options alone."""
     name, options, title = choice.name, dict(choice.options), str(choice)
+    record, cell = CELLS[name], choice.equations()
     if "float64" in dtypes:
         yield from _of_decay_gates(name, options, title)
-        if name in oracle.ORACLES:  # numpy's own
+        if cell.numpy is not None:
             yield from _against_oracle(name, options, title)
-        if issubclass(CELLS[name].equations, GappedScanEquations):
-            yield _of_gaps(name, options, title)
+        gaps = kind_of(cell).gaps(cell)
+        if gaps is not None and not gaps.features:
+            yield _of_gaps(cell, title)
     for dtype in dtypes:
-        for setting in settings_for(CELLS[name].equations, dtype):
-            yield from _against_definition(name, options, title, dtype, setting)
-        if not options and issubclass(CELLS[name].equations, PositiveScanEquations):
+        for case in cases_for(cell, record.layer.wrapper(cell), dtype):
+            yield from _against_definition(name, options, title, dtype, case)
+        if not options and "log_space" in record.options:
             for row in _against_definition(name, options, title, dtype, LOG_SPACE):
                 yield as_log_space(row, TIME)
     if name in TORCH and not options:
         yield _against_torch(name)
 
 
-def as_log_space(row: Row, steps: int) -> Row:
-    """The row of the scan over logarithms: shown beside what its roundings may come to, and no part of the verdict."""
+def as_log_space(row: Check, steps: int) -> Check:
+    """Turn a row into one of the scan over logarithms: informative, with its rounding errors allowed."""
     allowed = row.allowed + LOG_SPACE_PER_STEP * torch.finfo(DTYPES[row.dtype]).eps * steps
     return row._replace(backend="log_space", allowed=allowed, informative=True)
 
 
-def _against_definition(name: str, options: dict[str, Any], title: str, dtype: str, setting: Setting) -> Iterator[Row]:
-    """Floor (ii): outputs, last states and all gradients of every mode in one setting."""
-    rows = _on_draw(name, options, title, dtype, setting, 0)
+def _against_definition(name: str, options: dict[str, Any], title: str, dtype: str, case: Case) -> Iterator[Check]:
+    """Compare outputs, last states and all gradients of every mode in one case with the definition."""
+    rows = _on_draw(name, options, title, dtype, case, 0)
     for draw in range(1, DRAWS if dtype == "bfloat16" else 1):
         if all(row.holds for row in rows):
             break
-        rows = _on_draw(name, options, title, dtype, setting, draw)
+        rows = _on_draw(name, options, title, dtype, case, draw)
     yield from rows
 
 
-def _on_draw(name: str, options: dict[str, Any], title: str, dtype: str, setting: Setting, draw: int) -> list[Row]:
-    layer = _layer(name, options, DTYPES[dtype], draw, **setting.arguments)
-    sequences = _sequences(layer, setting, draw)
+def _on_draw(name: str, options: dict[str, Any], title: str, dtype: str, case: Case, draw: int) -> list[Check]:
+    layer = _layer(name, options, DTYPES[dtype], draw, **case.arguments)
+    sequences = _sequences(layer, case, draw)
     grads = _upstream(layer, sequences)
-    expected = _results(deepcopy(layer).double(), run_by_definition, _double(sequences), grads, setting.hx)
-    rounded = NARROW_STATE if setting.narrow else ROUNDED
+    expected = _results(deepcopy(layer).double(), run_by_definition, _double(sequences), grads, case.hx)
+    rounded = NARROW_STATE if case.narrow else ROUNDED
     allowed, rows = _allowed(expected, rounded if dtype == "bfloat16" else DTYPES[dtype]), []
-    for backend in ("auto",) if setting is LOG_SPACE else layer.backends:
+    for backend in ("auto",) if case is LOG_SPACE else layer.backends:
         layer.backend = backend
-        for title_of_mode, mode in setting.modes.items():
-            found = _results(layer, mode, sequences, grads, setting.hx)
-            rows.append(_worst(title, dtype, backend, title_of_mode, found, expected, allowed))
+        for title_of_mode, mode in case.modes.items():
+            results = _results(layer, mode, sequences, grads, case.hx)
+            rows.append(_worst(title, dtype, backend, title_of_mode, results, expected, allowed))
     return rows
 
 
-def _of_decay_gates(name: str, options: dict[str, Any], title: str) -> Iterator[Row]:
-    """A larger bias of a decay gate keeps more of the state, or less, as the cell declares."""
+def _of_decay_gates(name: str, options: dict[str, Any], title: str) -> Iterator[Check]:
+    """Check that a larger bias of a decay gate keeps more of the state, or less, as the cell declares."""
     layer = _layer(name, options, torch.float64)
     for gate, sign in layer.cell.decay_gates.items():
         error, allowed = wrong_change(layer, gate, sign), TOLERANCES[torch.float64].gradient
@@ -138,7 +143,7 @@ def _of_decay_gates(name: str, options: dict[str, Any], title: str) -> Iterator[
             f"{title} declares decay_gates[{gate!r}] = {sign:+d}, so a larger bias of that gate must keep "
             f"{'more' if sign > 0 else 'less'} of the state, and it does not; give it the other sign"
         )
-        yield Row(
+        yield Check(
             title,
             "float64",
             "definition",
@@ -150,33 +155,27 @@ def _of_decay_gates(name: str, options: dict[str, Any], title: str) -> Iterator[
         )
 
 
-def _of_gaps(name: str, options: dict[str, Any], title: str) -> Row:
-    """The decay over a gap is the decay of one step, raised to it."""
-    layer, generator = _layer(name, options, torch.float64), _generator()
-    cell = layer.cell
-    assert isinstance(cell, GappedScanEquations)
+def _of_gaps(cell: Any, title: str) -> Check:
+    """Check that the decay over a gap is the decay of one step, raised to the gap."""
+    generator = _generator()
     count = len(cell.projections) + len(cell.diagonals)
     projected = torch.randn(count, 100, generator=generator, dtype=torch.float64).unbind()
     gaps = 4 * torch.rand(100, generator=generator, dtype=torch.float64)
-    expected, (found, _) = cell.coefficients(*projected)[0] ** gaps, cell.coefficients_over(gaps, *projected)
-    allowed = allowed_error(expected, torch.float64)
-    return Row(title, "float64", "definition", "decay raised to gaps", "decay", largest_error(found, expected), allowed)
+    expected, (decay, _) = cell.coefficients(*projected)[0] ** gaps, cell.coefficients_over(gaps, *projected)
+    error, allowed = largest_error(decay, expected), allowed_error(expected, torch.float64)
+    return Check(title, "float64", "definition", "decay raised to gaps", "decay", error, allowed)
 
 
-def _against_oracle(name: str, options: dict[str, Any], title: str) -> Iterator[Row]:
-    """Floor (i): outputs and last states as numpy gives them; gradients along random directions by differences."""
+def _against_oracle(name: str, options: dict[str, Any], title: str) -> Iterator[Check]:
+    """Compare outputs and last states with numpy, and gradients with differences along a random direction."""
     for arguments in ({}, {"proj_size": 2, "bias": False}):
         layer = _layer(name, options, torch.float64, **arguments)
-        sequences = _sequences(layer, SETTINGS[0])
+        sequences = _sequences(layer, CASES[0])
         grads = _upstream(layer, sequences)
         parameters = {k.removesuffix("_l0"): p.detach().numpy() for k, p in layer.named_parameters()}
         inputs = {"x": sequences.x.numpy()} | {f"hx{i}": s[0].numpy() for i, s in enumerate(sequences.hx)}
 
-        def forward(arrays: dict[str, Any], names: tuple[str, ...] = tuple(parameters)) -> tuple[Any, Any]:
-            state = tuple(v for k, v in arrays.items() if k.startswith("hx"))
-            weights = {k: arrays[k] for k in names}
-            return oracle.ORACLES[name](arrays["x"], weights, state, **options)
-
+        forward = partial(_in_numpy, layer.cell, layer._wrapper, tuple(parameters))
         output, state = forward(parameters | inputs)
         expected = {"output": torch.as_tensor(output)}
         expected |= {f"state {i}": torch.as_tensor(s)[None] for i, s in enumerate(state)}
@@ -185,37 +184,46 @@ def _against_oracle(name: str, options: dict[str, Any], title: str) -> Iterator[
         slope = _slope(parameters | inputs, direction, forward, grads)
         for backend in layer.backends:
             layer.backend = backend
-            found = _results(layer, whole, sequences, grads, with_hx=True)
-            only = {k: v for k, v in found.items() if k in expected}
+            results = _results(layer, whole, sequences, grads, with_hx=True)
+            only = {k: v for k, v in results.items() if k in expected}
             yield _worst(title, "float64", backend, what, only, expected, allowed)
-            by_name = {k.removeprefix("gradient of ").removesuffix("_l0"): v for k, v in found.items()}
+            by_name = {k.removeprefix("gradient of ").removesuffix("_l0"): v for k, v in results.items()}
             by_name["x"] = by_name.pop("input")
             along = sum(float((by_name[k].reshape(v.shape) * torch.as_tensor(v)).sum()) for k, v in direction.items())
             error, most = abs(along - slope), DIFFERENCES * max(1.0, abs(slope))
-            yield Row(title, "float64", backend, f"{what}, by differences", "slope", error, most)
+            yield Check(title, "float64", backend, f"{what}, by differences", "slope", error, most)
+
+
+def _in_numpy(
+    cell: Equations, wrapper: Wrapper, names: tuple[str, ...], arrays: dict[str, Any]
+) -> tuple[Any, Any]:  # fmt: skip
+    """Compute outputs and last states from x, hx0, hx1, … and the parameters of these names."""
+    state = tuple(array for name, array in arrays.items() if name.startswith("hx"))
+    return run_in_numpy(cell, wrapper, arrays["x"], {name: arrays[name] for name in names}, state)
 
 
 def _direction(arrays: dict[str, Any], cell: Equations) -> dict[str, Any]:
-    """A random direction through all inputs at once.
+    """Draw a random direction in all inputs at once.
 
-    What goes through a straight-through estimator has no slope, and is left where it is.
+    Inputs of a straight-through estimator are not moved: it has no slope.
     """
     random = np.random.default_rng(0)
     direction = {k: random.standard_normal(v.shape) for k, v in arrays.items()}
-    if cell.straight_through:
+    through = kind_of(cell).straight_through(cell)
+    if through:
         direction["x"] = np.zeros_like(direction["x"])
         for k in {"weight_ih", "bias_ih"} & direction.keys():
             gates = np.split(direction[k], len(cell.projections))  # views, not copies
             for gate, rows in zip(cell.projections, gates, strict=True):
-                rows *= gate not in cell.straight_through
+                rows *= gate not in through
     return direction
 
 
 def _slope(
     arrays: dict[str, Any], direction: dict[str, Any], forward: Callable[[dict[str, Any]], tuple[Any, Any]],
-    grads: tuple[Tensor, States],
+    grads: tuple[Tensor, StateTuple],
 ) -> float:  # fmt: skip
-    """The loss's slope along a direction, by two oracle runs."""
+    """Compute the loss's slope along a direction by two oracle runs."""
     step = 1e-6
 
     def loss(sign: float) -> float:
@@ -226,8 +234,8 @@ def _slope(
     return (loss(1) - loss(-1)) / (2 * step)
 
 
-def _against_torch(name: str) -> Row:
-    """With the weights of torch's own layer ours gives the same values, step by step."""
+def _against_torch(name: str) -> Check:
+    """Compare our layer, step by step, with torch's own layer of the same weights."""
     theirs = TORCH[name](3, 4, batch_first=True)
     ours = CELLS[name].layer(3, 4, batch_first=True)
     ours.load_state_dict(theirs.state_dict())
@@ -240,20 +248,20 @@ def _against_torch(name: str) -> Row:
         expected, last = theirs(x)
     pairs = [(torch.stack(outputs, dim=1), expected), *zip(as_tuple(state), as_tuple(last), strict=True)]
     error = max(largest_error(a, b) for a, b in pairs)
-    return Row(name, "float32", "loop", f"step by step, torch.nn.{TORCH[name].__name__}", "all", error, EQUAL_TO_TORCH)
+    mode = f"step by step, torch.nn.{TORCH[name].__name__}"
+    return Check(name, "float32", "loop", mode, "all", error, EQUAL_TO_TORCH)
 
 
 def _layer(name: str, options: dict[str, Any], dtype: torch.dtype, draw: int = 0, **arguments: Any) -> RecurrentLayer:
-    """A small layer with weights large enough for every gate to leave its linear range.
+    """Make a small layer with weights large enough for every gate to leave its linear range.
 
-    In bfloat16 they are half as large: a cell that is not contracting makes more of every rounding, step by step.
+    In bfloat16 they are smaller: a cell that is not contracting amplifies every rounding, step by step.
     """
-    layer_class = CELLS[name].layer
-    torch_kernel = layer_class.cell_class(**options).torch_kernel
-    if torch_kernel is not None and not torch_kernel.projects:
-        arguments = {k: v for k, v in arguments.items() if k != "proj_size"}
-    block = layer_class.cell_class(**options).block_size
-    layer = layer_class(FEATURES, HIDDEN + -HIDDEN % block, batch_first=True, dtype=dtype, **{**options, **arguments})
+    cell = CellChoice(name, options).equations()
+    if not takes(cell, "proj_size"):
+        arguments.pop("proj_size", None)
+    hidden = HIDDEN + -HIDDEN % cell.block_size
+    layer = CELLS[name].layer(FEATURES, hidden, batch_first=True, dtype=dtype, **{**options, **arguments})
     generator = _generator(draw)
     with torch.no_grad():
         for parameter in layer.parameters():
@@ -262,48 +270,49 @@ def _layer(name: str, options: dict[str, Any], dtype: torch.dtype, draw: int = 0
     return layer
 
 
-def _sequences(layer: RecurrentLayer, setting: Setting, draw: int = 0) -> Sequences:
-    """Random inputs in the layer's dtype, with the setting's lengths, holes and resets."""
+def _sequences(layer: RecurrentLayer, case: Case, draw: int = 0) -> Sequences:
+    """Draw inputs in the layer's dtype, with the case's lengths, holes and resets."""
     generator = _generator(draw)
     dtype = layer.weight_ih_l0.dtype
     x = torch.randn(BATCH, TIME, FEATURES, generator=generator, dtype=torch.float64).to(dtype)
     sizes = [(layer.num_layers * (1 + layer.bidirectional), BATCH, size) for size in layer.state_sizes()]
     hx = tuple(torch.randn(size, generator=generator, dtype=torch.float64).to(dtype) for size in sizes)
     mask = torch.ones(BATCH, TIME, dtype=torch.bool)
-    if setting.lengths is not None:
-        mask = torch.arange(TIME) < torch.tensor(setting.lengths)[:, None]
-    if setting.left:
+    if case.lengths is not None:
+        mask = torch.arange(TIME) < torch.tensor(case.lengths)[:, None]
+    if case.left:
         mask = mask.flip(1)
-    if setting.holes:
+    if case.holes:
         mask &= torch.rand(BATCH, TIME, generator=generator) < 0.7
         mask[0, -1] = mask[-1] = False
-        x[~mask] = torch.nan  # what stands at a masked step reaches nothing
+        x[~mask] = torch.nan  # the input of a masked step must have no effect
     resets = torch.zeros(BATCH, TIME, dtype=torch.bool)
-    if setting.resets:
+    if case.resets:
         resets = torch.rand(BATCH, TIME, generator=generator) < 0.4
         resets[0, 0] = resets[0, -1] = True
-        resets[-1] &= not setting.holes  # a row without a real step and without a reset returns the state it was given
-    if setting.positive_hx:
+        resets[-1] &= not case.holes  # a row without a real step and without a reset returns the state that it gets
+    if case.positive_hx:
         hx = tuple(s.abs() for s in hx)
     masks = None
-    if setting.regularisers:
-        for regulariser in setting.regularisers:
+    if case.regularisers:
+        for regulariser in case.regularisers:
             if takes(layer.cell, regulariser):
                 setattr(layer, regulariser, 0.3)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
             masks = layer.draw_dropout_masks(BATCH, TIME)
     gaps = None
-    if setting.gaps or setting.gap_features:  # of 0 too, and so large that nothing of the state is left
-        last = (layer.cell.gap_features * (1 + layer.bidirectional),) if setting.gap_features else ()
+    if case.gaps or case.gap_features:  # of 0 too, and so large that nothing of the state is left
+        taken = kind_of(layer.cell).gaps(layer.cell)
+        last = (taken.features * (1 + layer.bidirectional),) if taken and case.gap_features else ()
         gaps = torch.rand(BATCH, TIME, *last, generator=generator, dtype=torch.float64) ** 2 * 4
         gaps[0, 1], gaps[0, 3] = 0, 100
         gaps = gaps.to(torch.promote_types(dtype, torch.float32))
     return Sequences(x, hx, mask, resets, masks, gaps)
 
 
-def _upstream(layer: RecurrentLayer, sequences: Sequences) -> tuple[Tensor, States]:
-    """Random gradients for the output and every last state, in float64."""
+def _upstream(layer: RecurrentLayer, sequences: Sequences) -> tuple[Tensor, StateTuple]:
+    """Draw gradients for the output and every last state, in float64."""
     generator = _generator()
     shape = (*sequences.x.shape[:2], layer.output_size)
     output = torch.randn(shape, generator=generator, dtype=torch.float64)
@@ -311,42 +320,42 @@ def _upstream(layer: RecurrentLayer, sequences: Sequences) -> tuple[Tensor, Stat
 
 
 def _results(
-    layer: RecurrentLayer, mode: Mode, sequences: Sequences, grads: tuple[Tensor, States], with_hx: bool
+    layer: RecurrentLayer, mode: ExecutionMode, sequences: Sequences, grads: tuple[Tensor, StateTuple], with_hx: bool
 ) -> dict[str, Tensor]:
-    """Output, last states, and the gradients of everything that they depend on, by name."""
+    """Return output, last states, and the gradients of everything that they depend on, by name."""
     x = sequences.x.detach().requires_grad_()
     hx = tuple(s.detach().requires_grad_() for s in sequences.hx) if with_hx else initial_states(layer, len(x))
     gaps = None if sequences.gaps is None else sequences.gaps.detach().requires_grad_()
     output, state = mode(layer, sequences._replace(x=x, hx=hx, gaps=gaps))
-    found = {"output": output} | {f"state {i}": s for i, s in enumerate(state)}
+    results = {"output": output} | {f"state {i}": s for i, s in enumerate(state)}
     wanted = {"input": x} | dict(layer.named_parameters())
     if gaps is not None:
         wanted["gaps"] = gaps
     if with_hx:
         wanted |= {f"hx{i}": s for i, s in enumerate(hx)}
     loss = sum((a.double() * g).sum() for a, g in zip((output, *state), (grads[0], *grads[1]), strict=True))
-    # An initial state that nothing began with has none.
+    # An initial state that no sequence uses has no gradient: materialised as zeros.
     gradients = torch.autograd.grad(torch.as_tensor(loss), list(wanted.values()), materialize_grads=True)
-    return found | {f"gradient of {k}": g for k, g in zip(wanted, gradients, strict=True)}
+    return results | {f"gradient of {k}": g for k, g in zip(wanted, gradients, strict=True)}
 
 
 def _allowed(expected: dict[str, Tensor], table: torch.dtype | str) -> dict[str, float]:
-    """What the table allows for each of the results, by name."""
+    """Return the error that the table allows for each result, by name."""
     return {k: allowed_error(want, table, gradient=k.startswith("gradient")) for k, want in expected.items()}
 
 
 def _worst(
-    title: str, dtype: str, backend: str, mode: str, found: dict[str, Tensor], expected: dict[str, Tensor],
+    title: str, dtype: str, backend: str, mode: str, results: dict[str, Tensor], expected: dict[str, Tensor],
     allowed: dict[str, float],
-) -> Row:  # fmt: skip
-    """The tensor whose error is the largest fraction of what is allowed for it."""
-    errors = {what: largest_error(found[what], want) for what, want in expected.items()}
+) -> Check:  # fmt: skip
+    """Return the row of the tensor whose error is the largest fraction of its allowed error."""
+    errors = {what: largest_error(results[what], want) for what, want in expected.items()}
     worst = max(errors, key=lambda what: errors[what] / allowed[what])
-    return Row(title, dtype, backend, mode, worst, errors[worst], allowed[worst])
+    return Check(title, dtype, backend, mode, worst, errors[worst], allowed[worst])
 
 
 def _double(s: Sequences) -> Sequences:
-    """The same values in float64, dropout masks included."""
+    """Convert sequences to float64, dropout masks included."""
     masks = s.masks
     if masks is not None:
         masks = masks._replace(directions=tuple(

@@ -1,4 +1,4 @@
-"""Whether a larger bias of a decay gate keeps more of the state, or less, as its cell declares."""
+"""A check that a larger bias of a decay gate keeps more of the state, or less, as its cell declares."""
 
 from copy import deepcopy
 
@@ -12,10 +12,10 @@ ROWS, RAISE = 8, 0.5
 
 
 def wrong_change(layer: RecurrentLayer, gate: str, sign: int) -> float:
-    """How far a larger bias of `gate` moves the share of the state that one step keeps against the declared sign.
+    """Measure how far a larger bias of `gate` moves the share of the state that a step keeps against the declared sign.
 
-    The share is d s_1 / d s_0, with the recurrent weights at 0 so that no gate reads the state; of a block the norm of
-    its matrix.
+    The share is d s_1 / d s_0, with the recurrent weights at 0 so that no gate reads the state; for a block, the norm
+    of its matrix.
 
     Args:
         layer: float64, one layer in one direction.
@@ -38,14 +38,14 @@ def wrong_change(layer: RecurrentLayer, gate: str, sign: int) -> float:
 
 @torch.enable_grad()
 def _shares(layer: RecurrentLayer) -> Tensor:
-    """The derivative of a state by the one before, for each channel or block, over one step of a few inputs."""
+    """Differentiate a state by the one before, for each channel or block, over one step of a few inputs."""
     x = torch.randn(ROWS, 1, layer.input_size, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     real = torch.ones(ROWS, 1, dtype=torch.bool)
-    # From a state that a step has left: some cells have nothing to keep before their first.
+    # Start from the state after a step: some cells have nothing to keep before their first.
     _, first = run_by_definition(layer, Sequences(x, initial_states(layer, ROWS), real, ~real))
     hx = tuple(s.detach().clone().requires_grad_() for s in first)
     _, after = run_by_definition(layer, Sequences(x, hx, real, ~real))
-    memory, size = layer.cell.memory, layer.cell.block_size if layer.cell.heads == 1 else 1
+    memory, size = layer.cell.memory, layer.cell.block_size
     components = after[memory].unflatten(-1, (size, -1)).unbind(-2)
     rows = [torch.autograd.grad(component.sum(), hx[memory], retain_graph=True)[0] for component in components]
     return rows[0] if size == 1 else torch.stack(rows).unflatten(-1, (size, -1)).square().sum((0, -2)).sqrt()

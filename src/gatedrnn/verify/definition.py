@@ -1,4 +1,4 @@
-"""The definition that every execution mode is held to: a cell's own `step`, over each row's real steps, in float64."""
+"""The reference of every execution mode: a cell's own `step`, over each row's real steps, in float64."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -7,30 +7,28 @@ import torch
 from torch import Tensor
 from torch.nn.functional import layer_norm, linear
 
-from gatedrnn.equations import GappedEquations, Recurrent, output_of
+from gatedrnn.equations import Recurrent, output_of
 from gatedrnn.layers import RecurrentLayer
 from gatedrnn.layers.dropout import NO_MASKS, DirectionMasks, DropoutMasks
-from gatedrnn.shapes import Flags, Gaps, Series, Step
-
-States = tuple[Tensor, ...]
+from gatedrnn.shapes import Flags, Gaps, Series, StateTuple, Step
 
 
 class Sequences(NamedTuple):
-    """What a layer is run on."""
+    """The inputs of a layer."""
 
     x: Series
     """(batch, time, features)"""
-    hx: States
+    hx: StateTuple
     """Each (layers · directions, batch, size)."""
     mask: Flags
     resets: Flags
     masks: DropoutMasks | None = None
     gaps: Gaps | None = None
-    """(batch, time), or (batch, time, directions · gap_features); None for none given, and where a cell takes none."""
+    """(batch, time), or (batch, time, directions · gap_features); None without gaps."""
 
 
-def initial_states(layer: RecurrentLayer, batch: int) -> States:
-    """The states before the first step where none is passed in, as a layer takes them."""
+def initial_states(layer: RecurrentLayer, batch: int) -> StateTuple:
+    """Return the states before the first step that a layer takes when none is passed in."""
     rows = layer.num_layers * (1 + layer.bidirectional)
     learned: list[Tensor] = [p for name, p in layer.named_parameters() if name.startswith("initial_state")]
     if learned:
@@ -38,22 +36,22 @@ def initial_states(layer: RecurrentLayer, batch: int) -> States:
     return tuple(layer.weight_ih_l0.new_zeros(rows, batch, size) for size in layer.state_sizes())
 
 
-def run_by_definition(layer: RecurrentLayer, sequences: Sequences) -> tuple[Series, States]:
-    """Output and last states, from the layer's parameters and its cell's equations alone.
+def run_by_definition(layer: RecurrentLayer, sequences: Sequences) -> tuple[Series, StateTuple]:
+    """Compute output and last states from the layer's parameters and its cell's equations alone.
 
-    Rows run over their real steps alone, together where they have the same ones and the same resets. Differentiable.
+    Each row runs over its real steps alone, together with rows of the same mask and resets. Differentiable.
     """
     alike: dict[Any, list[int]] = {}
     for row, flags in enumerate(zip(sequences.mask.tolist(), sequences.resets.tolist(), strict=True)):
         alike.setdefault(str(flags) if sequences.gaps is None else row, []).append(row)
-    found = [_rows(layer, sequences, rows) for rows in alike.values()]
+    results = [_rows(layer, sequences, rows) for rows in alike.values()]
     order = torch.tensor([row for rows in alike.values() for row in rows], device=sequences.x.device).argsort()
-    outputs, lasts = zip(*found, strict=True)
-    return torch.cat(outputs)[order], tuple(torch.cat(kind, dim=1)[:, order] for kind in zip(*lasts, strict=True))
+    outputs, lasts = zip(*results, strict=True)
+    return torch.cat(outputs)[order], tuple(torch.cat(states, dim=1)[:, order] for states in zip(*lasts, strict=True))
 
 
-def _rows(layer: RecurrentLayer, sequences: Sequences, rows: list[int]) -> tuple[Series, States]:
-    """(rows, time, features) and each state as (layers · directions, rows, size)."""
+def _rows(layer: RecurrentLayer, sequences: Sequences, rows: list[int]) -> tuple[Series, StateTuple]:
+    """Return the outputs (rows, time, features), and each state as (layers · directions, rows, size)."""
     x, finals = sequences.x[rows], []
     directions = ("", "_reverse") if layer.bidirectional else ("",)
     for number in range(layer.num_layers):
@@ -71,20 +69,23 @@ def _rows(layer: RecurrentLayer, sequences: Sequences, rows: list[int]) -> tuple
             outputs.append(output)
             finals.append(state)
         x = torch.cat(outputs, dim=2)
-    return x, tuple(torch.stack(kind) for kind in zip(*finals, strict=True))
+    return x, tuple(torch.stack(states) for states in zip(*finals, strict=True))
 
 
 def _direction(
-    layer: RecurrentLayer, weights: Mapping[str, Tensor], x: Series, state: States, sequences: Sequences,
+    layer: RecurrentLayer, weights: Mapping[str, Tensor], x: Series, state: StateTuple, sequences: Sequences,
     rows: list[int], masks: DirectionMasks, reverse: bool,
-) -> tuple[Series, States]:  # fmt: skip
+) -> tuple[Series, StateTuple]:  # fmt: skip
     batch, time, features = x.shape
     mask, resets = sequences.mask[rows[0]], sequences.resets[rows[0]]
     dropped = None if masks.state is None else masks.state[rows]
     if masks.weight is not None:
         weights = {**weights, "weight_hh": weights["weight_hh"] * masks.weight}
-    recurrent = Recurrent(layer.cell.projections, weights, dropped)
-    if layer.cell.window > 1:  # what is wider than the input is not read, and comes back as 0
+    cell: Any = layer.cell  # which has `step_over` where a layer takes gaps
+    weights = layer._wrapper.read(dict(weights), len(cell.projections))
+    recurrent = Recurrent(cell.projections, weights, dropped)
+    inputs = layer.weight_ih_l0.shape[1] // layer.input_size
+    if inputs > 1:  # what is wider than the input is not read, and comes back as 0
         *others, last = state
         state = (*others, torch.cat([last[:, :features], 0 * last[:, features:]], dim=1))
     outputs: list[Tensor] = [x.new_zeros(batch, layer.proj_size or layer.hidden_size)] * time
@@ -101,32 +102,31 @@ def _direction(
         if not mask[t]:
             continue
         read = x[:, t] if masks.input is None else x[:, t] * masks.input[rows]
-        last_input: States = ()
-        if layer.cell.window > 1:
+        last_input: StateTuple = ()
+        if inputs > 1:
             *states, last = state
             state, last_input = tuple(states), (torch.cat([read, last[:, features:]], dim=1),)
             read = torch.cat([read, last[:, :features]], dim=1)
         gates = _projected(layer, weights, read)
         before = state
         if gaps is None:
-            state = layer.cell.step(gates, state, recurrent)
+            state = cell.step(gates, state, recurrent)
         else:
-            assert isinstance(layer.cell, GappedEquations)
             gap = x.new_ones(1, 1) if since is None else since.view(1, 1)
             if gaps.dim() == 2:
-                first = layer.cell.gap_features * reverse
-                gap = gaps[t : t + 1, first : first + layer.cell.gap_features]
-            state = layer.cell.step_over(gap, gates, state, recurrent)
+                count = gaps.shape[1] // (1 + layer.bidirectional)
+                gap = gaps[t : t + 1, count * reverse : count * (1 + reverse)]
+            state = cell.step_over(gap, gates, state, recurrent)
             since = x.new_zeros(())
         if layer.zoneout and (masks.zoneout is not None or not layer.training):
-            kept = (
+            shares = (
                 [x.new_tensor(layer.zoneout)] * len(state)
                 if masks.zoneout is None
                 else [k[rows, t] for k in masks.zoneout]
             )
-            state = tuple(old * k + new * (1 - 1.0 * k) for k, old, new in zip(kept, before, state, strict=True))
-        output = output_of(layer.cell, state, gates)
-        if layer.proj_size and not layer.cell.projects_state:
+            state = tuple(old * k + new * (1 - 1.0 * k) for k, old, new in zip(shares, before, state, strict=True))
+        output = output_of(cell, state, gates)
+        if layer.proj_size and not cell.projects_state:
             output = linear(output, weights["weight_hr"])
         outputs[t] = output
         state = (*state, *last_input)
@@ -134,7 +134,7 @@ def _direction(
 
 
 def _projected(layer: RecurrentLayer, weights: Mapping[str, Tensor], x: Step) -> tuple[Step, ...]:
-    """W x + b of each gate; with layer_norm each gate's W x has mean 0 and variance 1 before gain and bias."""
+    """Compute W x + b of each gate; with layer_norm each gate's W x has mean 0 and variance 1 before gain and bias."""
     gates = linear(x, weights["weight_ih"]).chunk(len(layer.cell.projections), dim=1)
     if layer.layer_norm:
         gains = weights["weight_norm"].chunk(len(gates))

@@ -1,16 +1,18 @@
-"""How the error grows with the length of a sequence, in float32: it does not, but for the scan over logarithms."""
+"""Errors by length of a sequence, in float32: they do not grow, except in the scan over logarithms."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from gatedrnn.equations import PositiveScanEquations, split_gates
+from gatedrnn.equations import split_gates
+from gatedrnn.kinds import kind_of
 from gatedrnn.layers import RecurrentLayer
 from gatedrnn.ops import choose_backend, linear_scan, log_space_scan
 from gatedrnn.registry import CELLS, CellChoice
 from gatedrnn.shapes import Series
-from gatedrnn.verify.contract import Row, as_log_space
+from gatedrnn.verify.contract import Check, as_log_space
 from gatedrnn.verify.definition import Sequences, initial_states, run_by_definition
 from gatedrnn.verify.tolerances import allowed_error, largest_error
 
@@ -18,11 +20,11 @@ SCAN_LENGTHS = (100, 10_000, 1_000_000)
 LOOP_LENGTHS = (100, 10_000)
 CHANNELS = 2
 LONG_SCAN_CELL = "mingru"
-"""One scan cell for all: they share the scan over time."""
+"""The scan cell that represents all: they share the scan over time."""
 
 
-def check_lengths(cells: tuple[str, ...]) -> Iterator[Row]:
-    """The error against T of the bare scan, of one scan cell, and of every loop cell among `cells`."""
+def check_lengths(cells: tuple[str, ...]) -> Iterator[Check]:
+    """Check the error by length of the bare scan, of one scan cell, and of every loop cell among `cells`."""
     backend = choose_backend("cpu").backend
     decay, drive = _bare(SCAN_LENGTHS[-1])
     exact = _plain_loop(decay, drive)
@@ -31,7 +33,7 @@ def check_lengths(cells: tuple[str, ...]) -> Iterator[Row]:
         yield _row("linear_scan", backend, steps, h, exact[:, :steps])
     for name in dict.fromkeys(CellChoice.parse(cell).name for cell in cells):
         layer_class = CELLS[name].layer
-        if layer_class.cell_class.reads_state:
+        if kind_of(layer_class.cell_class).iterates:
             layer, x = _long(name, LOOP_LENGTHS[-1])
             with torch.no_grad():
                 exact, _ = run_by_definition(layer.double(), _sequences(layer, x.double()))
@@ -42,11 +44,11 @@ def check_lengths(cells: tuple[str, ...]) -> Iterator[Row]:
             yield from _long_scan_cell(name)
 
 
-def _long_scan_cell(name: str) -> Iterator[Row]:
-    """In linear space, where the error must not grow, and in log space, where it is only shown."""
+def _long_scan_cell(name: str) -> Iterator[Check]:
+    """Check a scan cell in linear space, and show its error in log space, where it may grow."""
     layer, x = _long(name, SCAN_LENGTHS[-1])
-    cell, backend = layer.cell, layer.backends[-1]
-    assert isinstance(cell, PositiveScanEquations), f"{name} has no logarithms"
+    backend = layer.backends[-1]
+    cell: Any = layer.cell  # which has `log_coefficients` too
     with torch.no_grad():
         projected = layer._project(x.double(), {k.removesuffix("_l0"): p.double() for k, p in layer.named_parameters()})
         exact = _plain_loop(*cell.coefficients(*split_gates(len(cell.projections), projected)))
@@ -59,13 +61,13 @@ def _long_scan_cell(name: str) -> Iterator[Row]:
             yield as_log_space(_row(name, backend, steps, h, exact[:, :steps]), steps)
 
 
-def _row(cell: str, backend: str, steps: int, found: Series, exact: Series) -> Row:
+def _row(cell: str, backend: str, steps: int, actual: Series, exact: Series) -> Check:
     allowed = allowed_error(exact, torch.float32)
-    return Row(cell, "float32", backend, f"T = {steps:,}", "output", largest_error(found, exact), allowed)
+    return Check(cell, "float32", backend, f"T = {steps:,}", "output", largest_error(actual, exact), allowed)
 
 
 def _bare(steps: int) -> tuple[Tensor, Tensor]:
-    """Decays of both signs, up to a time scale of 64, and drives that keep the state within one; values of float32."""
+    """Draw decays of both signs, up to a time scale of 64, and drives that keep the state within one, in float32."""
     generator = torch.Generator().manual_seed(0)
     decay = (2 * torch.rand(1, steps, CHANNELS, generator=generator) - 1) * (1 - 1 / 64)
     drive = (1 - decay.abs()) * (2 * torch.rand(1, steps, CHANNELS, generator=generator) - 1)
@@ -73,7 +75,7 @@ def _bare(steps: int) -> tuple[Tensor, Tensor]:
 
 
 def _plain_loop(decay: Series, drive: Series) -> Series:
-    """The recurrence in Python's own floats: nothing of ours, and faster than tensors of two elements."""
+    """Run the recurrence in Python's floats: independent of our code, and faster than tensors of two elements."""
     channels = []
     for a, b in zip(decay[0].T.tolist(), drive[0].T.tolist(), strict=True):
         h, states = 0.0, []
@@ -85,7 +87,7 @@ def _plain_loop(decay: Series, drive: Series) -> Series:
 
 
 def _long(name: str, steps: int) -> tuple[RecurrentLayer, Series]:
-    """A layer with its own initialisation and one long sequence."""
+    """Make a layer with its default initialisation and one long sequence."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         layer = CELLS[name].layer(CHANNELS, CHANNELS, batch_first=True)

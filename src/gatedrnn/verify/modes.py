@@ -1,4 +1,4 @@
-"""The execution modes of a layer on the same sequences. All give what `run_by_definition` gives."""
+"""The execution modes of a layer on the same sequences. All agree with `run_by_definition`."""
 
 from collections.abc import Callable
 from itertools import pairwise
@@ -8,75 +8,76 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from gatedrnn.equations import ConvexScanEquations, Equations, GappedEquations, GappedLoopEquations
-from gatedrnn.layers import RecurrentLayer
-from gatedrnn.layers.dropout import REGULARISERS
-from gatedrnn.shapes import Flags, Hidden, Series
-from gatedrnn.verify.definition import Sequences, States
+from gatedrnn.equations import Equations
+from gatedrnn.kinds import kind_of
+from gatedrnn.kinds.kind import REGULARISERS
+from gatedrnn.layers import RecurrentLayer, Wrapper
+from gatedrnn.shapes import Flags, Hidden, Series, StateTuple
+from gatedrnn.verify.definition import Sequences
 
-Mode: TypeAlias = Callable[[RecurrentLayer, Sequences], tuple[Series, States]]
+ExecutionMode: TypeAlias = Callable[[RecurrentLayer, Sequences], tuple[Series, StateTuple]]
 """Output (batch, time, features) and last states, from a layer with batch_first=True."""
 
 
-class Setting(NamedTuple):
-    """A layer and its sequences, and the modes in which they can be run."""
+class Case(NamedTuple):
+    """A layer, its sequences, and the modes that can run them."""
 
     name: str
     arguments: dict[str, Any]
-    """Of the layer, beside sizes, dtype and batch_first."""
-    modes: dict[str, Mode]
+    """Arguments of the layer beside sizes, dtype and batch_first."""
+    modes: dict[str, ExecutionMode]
     hx: bool = True
     """Whether a state is passed in."""
     positive_hx: bool = False
     lengths: tuple[int, ...] | None = None
     """Real steps of each row, padded on the right; None if all are real."""
     holes: bool = False
-    """Masked steps in between, where the input is NaN."""
+    """Whether steps in between are masked, where the input is NaN."""
     left: bool = False
-    """Padded on the left instead."""
+    """Whether padding is on the left instead."""
     resets: bool = False
     gaps: bool = False
-    """With times between steps, for cells that take them."""
+    """Whether there are times between steps; for cells that read them."""
     gap_features: bool = False
-    """With a time for each feature, for cells that learn what a gap does."""
+    """Whether there is a time for each feature; for cells that learn the effect of a gap."""
     convex: bool = False
-    """For cells alone that mix their state with a value, and read no other input than the step's."""
+    """Whether only cells qualify that mix their state with a value and read only the step's input."""
     narrow: bool = False
-    """In half precision alone, where the state between two calls is rounded."""
+    """Whether the case is for half precision alone, where the state between two calls is rounded."""
     regularisers: tuple[str, ...] = ()
     """Rates of the layer that are above 0; their masks are the same in every mode."""
 
 
-def whole(layer: RecurrentLayer, s: Sequences) -> tuple[Series, States]:
+def whole(layer: RecurrentLayer, s: Sequences) -> tuple[Series, StateTuple]:
     output, state = layer(s.x, packed(s.hx), mask=_mask(s), **_extras(s))
     return output, _without_time(layer, state)
 
 
-def without_hx(layer: RecurrentLayer, s: Sequences) -> tuple[Series, States]:
+def without_hx(layer: RecurrentLayer, s: Sequences) -> tuple[Series, StateTuple]:
     output, state = layer(s.x)
     return output, as_tuple(state)
 
 
-def time_first(layer: RecurrentLayer, s: Sequences) -> tuple[Series, States]:
+def time_first(layer: RecurrentLayer, s: Sequences) -> tuple[Series, StateTuple]:
     layer.batch_first = False
     flags = (_mask(s), _resets(s), s.gaps)
-    mask, resets, gaps = (None if given is None else given.transpose(0, 1) for given in flags)
+    mask, resets, gaps = (None if x is None else x.transpose(0, 1) for x in flags)
     output, state = layer(s.x.transpose(0, 1), packed(s.hx), mask=mask, resets=resets, gaps=gaps, dropout_masks=s.masks)
     layer.batch_first = True
     return output.transpose(0, 1), _without_time(layer, state)
 
 
-def row_by_row(layer: RecurrentLayer, s: Sequences) -> tuple[Series, States]:
-    """Each sequence by itself, without an axis for the batch."""
+def row_by_row(layer: RecurrentLayer, s: Sequences) -> tuple[Series, StateTuple]:
+    """Run each sequence by itself, without an axis for the batch."""
     outputs, lasts = [], []
     for row in range(len(s.x)):
         output, state = layer(s.x[row], packed(tuple(h[:, row] for h in s.hx)))
         outputs.append(output)
         lasts.append(as_tuple(state))
-    return torch.stack(outputs), tuple(torch.stack(kind, dim=1) for kind in zip(*lasts, strict=True))
+    return torch.stack(outputs), tuple(torch.stack(states, dim=1) for states in zip(*lasts, strict=True))
 
 
-def steps(layer: RecurrentLayer, s: Sequences) -> tuple[Series, States]:
+def steps(layer: RecurrentLayer, s: Sequences) -> tuple[Series, StateTuple]:
     outputs, state = [], packed(s.hx)
     for t in range(s.x.shape[1]):
         resets = s.resets[:, t] if s.resets.any() else None
@@ -86,7 +87,7 @@ def steps(layer: RecurrentLayer, s: Sequences) -> tuple[Series, States]:
     return torch.stack(outputs, dim=1), as_tuple(state)
 
 
-def chunks(layer: RecurrentLayer, s: Sequences, wide_state: bool = True) -> tuple[Series, States]:
+def chunks(layer: RecurrentLayer, s: Sequences, wide_state: bool = True) -> tuple[Series, StateTuple]:
     outputs, state, time = [], packed(s.hx), s.x.shape[1]
     for low, high in pairwise((0, 1, time // 2, time)):
         mask, resets, gaps = (None if x is None else x[:, low:high] for x in (_mask(s), _resets(s), s.gaps))
@@ -95,18 +96,18 @@ def chunks(layer: RecurrentLayer, s: Sequences, wide_state: bool = True) -> tupl
     return torch.cat(outputs, dim=1), _without_time(layer, state)
 
 
-def narrow_chunks(layer: RecurrentLayer, s: Sequences) -> tuple[Series, States]:
-    """With the state that a call returns unasked, which in half precision is rounded at the end of each chunk."""
+def narrow_chunks(layer: RecurrentLayer, s: Sequences) -> tuple[Series, StateTuple]:
+    """Run chunks with the default state, which in half precision is rounded at the end of each chunk."""
     return chunks(layer, s, wide_state=False)
 
 
-def packed_unsorted(layer: RecurrentLayer, s: Sequences) -> tuple[Series, States]:
+def packed_unsorted(layer: RecurrentLayer, s: Sequences) -> tuple[Series, StateTuple]:
     sequence = pack_padded_sequence(s.x, s.mask.sum(1).cpu(), batch_first=True, enforce_sorted=False)
     output, state = layer(sequence, packed(s.hx), **_extras(s))
     return pad_packed_sequence(output, batch_first=True, total_length=s.x.shape[1])[0], as_tuple(state)
 
 
-def packed_sorted(layer: RecurrentLayer, s: Sequences) -> tuple[Series, States]:
+def packed_sorted(layer: RecurrentLayer, s: Sequences) -> tuple[Series, StateTuple]:
     order = torch.argsort(s.mask.sum(1), descending=True, stable=True)
     back = torch.argsort(order)
     resets = _resets(s)
@@ -118,24 +119,23 @@ def packed_sorted(layer: RecurrentLayer, s: Sequences) -> tuple[Series, States]:
     return padded[back], tuple(h[:, back] for h in as_tuple(state))
 
 
-def cut_apart(layer: RecurrentLayer, s: Sequences) -> tuple[Series, States]:
-    """Each segment between two resets as a call of its own, a row at a time; one layer."""
+def cut_apart(layer: RecurrentLayer, s: Sequences) -> tuple[Series, StateTuple]:
+    """Run each segment between two resets by a separate call, a row at a time; one layer."""
     outputs, lasts = [], []
     for row in range(len(s.x)):
         state, pieces = tuple(h[:, row] for h in s.hx), []
         cuts = sorted({0, *(t for t in range(s.x.shape[1]) if s.resets[row, t]), s.x.shape[1]})
         for low, high in pairwise(cuts):
-            fresh = bool(s.resets[row, low])
-            output, last = layer(s.x[row, low:high], None if fresh else packed(state))
+            output, last = layer(s.x[row, low:high], None if s.resets[row, low] else packed(state))
             state = as_tuple(last)
             pieces.append(output)
         outputs.append(torch.cat(pieces))
         lasts.append(state)
-    return torch.stack(outputs), tuple(torch.stack(kind, dim=1) for kind in zip(*lasts, strict=True))
+    return torch.stack(outputs), tuple(torch.stack(states, dim=1) for states in zip(*lasts, strict=True))
 
 
-def masked_between(layer: RecurrentLayer, s: Sequences) -> tuple[Series, States]:
-    """A masked step before each step, which has a part of its gap."""
+def masked_between(layer: RecurrentLayer, s: Sequences) -> tuple[Series, StateTuple]:
+    """Insert a masked step before each step, with a part of its gap."""
     assert s.gaps is not None
     nothing, part = torch.full_like(s.x, torch.nan), 0.3 * s.gaps
     longer = s._replace(
@@ -146,8 +146,8 @@ def masked_between(layer: RecurrentLayer, s: Sequences) -> tuple[Series, States]
     return output[:, 1::2], state
 
 
-def at_no_time(layer: RecurrentLayer, s: Sequences) -> tuple[Series, States]:
-    """After each step another one with other inputs and no gap."""
+def at_no_time(layer: RecurrentLayer, s: Sequences) -> tuple[Series, StateTuple]:
+    """Insert a step with other inputs and no gap after each step."""
     assert s.gaps is not None
     longer = s._replace(
         x=_by_turns(s.x, s.x.flip(1)), mask=_by_turns(s.mask, torch.ones_like(s.mask)),
@@ -157,8 +157,8 @@ def at_no_time(layer: RecurrentLayer, s: Sequences) -> tuple[Series, States]:
     return output[:, ::2], state
 
 
-def in_two_steps(layer: RecurrentLayer, s: Sequences) -> tuple[Series, States]:
-    """Each step twice, each time with a part of its gap; one layer, one direction."""
+def in_two_steps(layer: RecurrentLayer, s: Sequences) -> tuple[Series, StateTuple]:
+    """Run each step twice, each time with a part of its gap; one layer, one direction."""
     assert s.gaps is not None
     part = 0.3 * s.gaps
     longer = s._replace(
@@ -170,7 +170,7 @@ def in_two_steps(layer: RecurrentLayer, s: Sequences) -> tuple[Series, States]:
 
 
 def _by_turns(first: Tensor, second: Tensor) -> Tensor:
-    """(batch, 2 · time, …): a step of the first, one of the second, and so on."""
+    """Interleave the steps of two series: (batch, 2 · time, …)."""
     return torch.stack((first, second), dim=2).flatten(1, 2)
 
 
@@ -178,103 +178,104 @@ ONE_DIRECTION = {"num_layers": 2, "proj_size": 2}
 TWO_DIRECTIONS = {"num_layers": 2, "bidirectional": True}
 RAGGED = (5, 9, 1)
 
-SETTINGS = (
-    Setting("plain", ONE_DIRECTION, {
+CASES = (
+    Case("plain", ONE_DIRECTION, {
         "whole sequence": whole, "step by step": steps, "in chunks": chunks, "time first": time_first,
         "row by row": row_by_row,
     }),
-    Setting("narrow state", ONE_DIRECTION, {"in chunks, narrow state": narrow_chunks}, narrow=True),
-    Setting("no hx", ONE_DIRECTION, {"no hx": without_hx}, hx=False),
-    Setting("padded right", ONE_DIRECTION, {
+    Case("narrow state", ONE_DIRECTION, {"in chunks, narrow state": narrow_chunks}, narrow=True),
+    Case("no hx", ONE_DIRECTION, {"no hx": without_hx}, hx=False),
+    Case("padded right", ONE_DIRECTION, {
         "mask, padded right": whole, "packed, unsorted": packed_unsorted, "packed, sorted": packed_sorted,
     }, lengths=RAGGED),
-    Setting("padded left", ONE_DIRECTION, {"mask, padded left": whole}, lengths=RAGGED, left=True),
-    Setting("holes", {**ONE_DIRECTION, "bias": False}, {"mask with holes": whole}, holes=True),
-    Setting("resets", {"num_layers": 1}, {
+    Case("padded left", ONE_DIRECTION, {"mask, padded left": whole}, lengths=RAGGED, left=True),
+    Case("holes", {**ONE_DIRECTION, "bias": False}, {"mask with holes": whole}, holes=True),
+    Case("resets", {"num_layers": 1}, {
         "resets": whole, "resets, step by step": steps, "resets, in chunks": chunks, "resets, cut apart": cut_apart,
     }, resets=True),
-    Setting("packed resets", {**ONE_DIRECTION, "bias": False}, {
+    Case("packed resets", {**ONE_DIRECTION, "bias": False}, {
         "packed, resets": packed_unsorted,
     }, lengths=RAGGED, resets=True),
-    Setting("both directions", {**TWO_DIRECTIONS, "bias": False}, {
+    Case("both directions", {**TWO_DIRECTIONS, "bias": False}, {
         "both directions": whole, "both directions, row by row": row_by_row,
     }),
-    Setting("both directions, ragged", TWO_DIRECTIONS, {
+    Case("both directions, ragged", TWO_DIRECTIONS, {
         "both directions, mask": whole, "both directions, packed": packed_unsorted,
         "both directions, packed, sorted": packed_sorted,
     }, lengths=RAGGED),
-    Setting("both directions, resets", TWO_DIRECTIONS, {
+    Case("both directions, resets", TWO_DIRECTIONS, {
         "both directions, resets": whole, "both directions, resets, time first": time_first,
     }, holes=True, resets=True),
-    Setting("gaps", ONE_DIRECTION, {
+    Case("gaps", ONE_DIRECTION, {
         "gaps": whole, "gaps, step by step": steps, "gaps, in chunks": chunks, "gaps, time first": time_first,
         "gaps, masked steps between": masked_between,
     }, gaps=True),
-    Setting("gaps, holes", TWO_DIRECTIONS, {
+    Case("gaps, holes", TWO_DIRECTIONS, {
         "both directions, gaps": whole, "both directions, gaps, time first": time_first,
         "both directions, gaps, masked steps between": masked_between,
     }, holes=True, resets=True, gaps=True),
-    Setting("gaps, holes in chunks", ONE_DIRECTION, {"gaps with holes, in chunks": chunks}, holes=True, gaps=True),
-    Setting("gaps, holes and resets in chunks", ONE_DIRECTION, {
+    Case("gaps, holes in chunks", ONE_DIRECTION, {"gaps with holes, in chunks": chunks}, holes=True, gaps=True),
+    Case("gaps, holes and resets in chunks", ONE_DIRECTION, {
         "gaps with holes and resets, in chunks": chunks,
     }, holes=True, resets=True, gaps=True),
-    Setting("gaps, packed", TWO_DIRECTIONS, {"gaps, packed": packed_unsorted}, lengths=RAGGED, gaps=True),
-    Setting("gaps, mixed", {"num_layers": 1}, {
+    Case("gaps, packed", TWO_DIRECTIONS, {"gaps, packed": packed_unsorted}, lengths=RAGGED, gaps=True),
+    Case("gaps, mixed", {"num_layers": 1}, {
         "gaps, each step in two": in_two_steps, "gaps, steps at no time": at_no_time,
     }, resets=True, gaps=True, convex=True),
-    Setting("gaps of features", {"num_layers": 2, "gap_features": 3}, {
+    Case("gaps of features", {"num_layers": 2, "gap_features": 3}, {
         "gaps of features": whole, "gaps of features, step by step": steps, "gaps of features, in chunks": chunks,
         "gaps of features, time first": time_first,
     }, resets=True, gap_features=True),
-    Setting("gaps of features, both directions", {**TWO_DIRECTIONS, "gap_features": 3}, {
+    Case("gaps of features, both directions", {**TWO_DIRECTIONS, "gap_features": 3}, {
         "both directions, gaps of features": whole, "both directions, gaps of features, time first": time_first,
     }, holes=True, resets=True, gap_features=True),
-    Setting("gaps of features, packed", {"gap_features": 3}, {
+    Case("gaps of features, packed", {"gap_features": 3}, {
         "gaps of features, mask": whole, "gaps of features, packed": packed_unsorted,
     }, lengths=RAGGED, gap_features=True),
-    Setting("locked", ONE_DIRECTION, {
+    Case("locked", ONE_DIRECTION, {
         "dropped inputs and weights": whole, "dropped inputs and weights, step by step": steps,
     }, regularisers=("input_dropout", "weight_dropout")),
-    Setting("normalised", {"num_layers": 1, "layer_norm": True}, {
+    Case("normalised", {"num_layers": 1, "layer_norm": True}, {
         "normalised": whole, "normalised, step by step": steps,
     }),
-    Setting("regularised", {"num_layers": 2, "layer_norm": True}, {
+    Case("regularised", {"num_layers": 2, "layer_norm": True}, {
         "regularised": whole, "regularised, step by step": steps,
     }, regularisers=REGULARISERS),
 )  # fmt: skip
 
-LOG_SPACE = Setting("log_space", {"num_layers": 2, "log_space": True}, {
+LOG_SPACE = Case("log_space", {"num_layers": 2, "log_space": True}, {
     "mask, padded right": whole, "packed, unsorted": packed_unsorted,
 }, positive_hx=True, lengths=RAGGED)  # fmt: skip
-"""Informative: the paper's scan is not held to the law."""
+"""The case of the paper's scan; informative, for it is not held to the law."""
 
 
-def settings_for(cell: type[Equations], dtype: str) -> list[Setting]:
-    """Those of `SETTINGS` that a cell has in a dtype: with gaps only where it takes them."""
+def cases_for(cell: Equations, wrapper: Wrapper, dtype: str) -> list[Case]:
+    """Return the cases of a cell in a dtype: with gaps only if it reads them."""
+    gaps = kind_of(cell).gaps(cell)
     has = {
-        "narrow": dtype == "bfloat16",
-        "gaps": issubclass(cell, GappedEquations), "gap_features": issubclass(cell, GappedLoopEquations),
-        "convex": issubclass(cell, ConvexScanEquations) and cell.window == 1,
+        "narrow": dtype == "bfloat16", "gaps": gaps is not None,
+        "gap_features": gaps is not None and gaps.features > 0,
+        "convex": gaps is not None and gaps.mixes and wrapper.inputs == 1,
     }  # fmt: skip
-    return [s for s in SETTINGS if all(there or not getattr(s, name) for name, there in has.items())]
+    return [case for case in CASES if all(qualifies or not getattr(case, name) for name, qualifies in has.items())]
 
 
-def packed(states: States) -> Hidden:
-    """States as `hx` wants them."""
+def packed(states: StateTuple) -> Hidden:
+    """Return states in the form of `hx`."""
     return states if len(states) > 1 else states[0]
 
 
-def as_tuple(state: Tensor | States) -> States:
+def as_tuple(state: Tensor | StateTuple) -> StateTuple:
     return state if isinstance(state, tuple) else (state,)
 
 
-def _without_time(layer: RecurrentLayer, state: Tensor | States) -> States:
-    """Without the time since the last real step, which mask and gaps add."""
-    return as_tuple(state)[: layer.cell.carried]
+def _without_time(layer: RecurrentLayer, state: Tensor | StateTuple) -> StateTuple:
+    """Drop the time since the last real step, which mask and gaps add."""
+    return as_tuple(state)[: len(layer.state_names)]
 
 
 def _resets(s: Sequences) -> Flags | None:
-    """The resets, or None where there is none: the call without them takes another path through the code."""
+    """Return the resets; None if there are none, which takes another path through the code."""
     return s.resets if bool(s.resets.any()) else None
 
 

@@ -1,4 +1,4 @@
-"""`verify` as a whole: all checks, the table, verify.json."""
+"""The checks of all cells, the tables in the terminal, and verify.json."""
 
 import json
 import warnings
@@ -12,12 +12,12 @@ from rich.table import Table
 from gatedrnn.records import environment, write_whole
 from gatedrnn.registry import CELLS
 from gatedrnn.terminal import Console
-from gatedrnn.verify.contract import DTYPES, Row, check_cell
+from gatedrnn.verify.contract import DTYPES, Check, check_cell
 from gatedrnn.verify.length import check_lengths
 
 
-def verify(cells: Sequence[str] = (), dtypes: Sequence[str] = tuple(DTYPES)) -> Iterator[Row]:
-    """All rows for the named cells, with options or without, or for every registered cell.
+def verify(cells: Sequence[str] = (), dtypes: Sequence[str] = tuple(DTYPES)) -> Iterator[Check]:
+    """Check the named cells, with options or without, or every registered cell.
 
     Raises:
         ValueError: there is no cell or no dtype of that name.
@@ -33,8 +33,8 @@ def verify(cells: Sequence[str] = (), dtypes: Sequence[str] = tuple(DTYPES)) -> 
         yield from check_lengths(names)
 
 
-def as_record(rows: Sequence[Row]) -> dict[str, object]:
-    """The content of verify.json."""
+def as_record(rows: Sequence[Check]) -> dict[str, object]:
+    """Return the content of verify.json."""
     return {
         "passed": all(row.holds for row in rows),
         # JSON knows no infinity, which a NaN counts as.
@@ -45,19 +45,20 @@ def as_record(rows: Sequence[Row]) -> dict[str, object]:
     }
 
 
-def write_record(rows: Sequence[Row], path: Path) -> None:
+def write_record(rows: Sequence[Check], path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     write_whole(path, json.dumps(as_record(rows), indent=1, allow_nan=False))
 
 
-def print_tables(rows: Sequence[Row], console: Console, full: bool) -> None:
-    """Error / allowed: the worst mode of each cell and backend, by dtype, or with `full` every mode; then by length."""
+def print_tables(rows: Sequence[Check], console: Console, full: bool) -> None:
+    """Print error / allowed by dtype: the worst mode of each cell and backend, or all with `full`; then by length."""
     modes, lengths = [row for row in rows if not _is_length(row)], [row for row in rows if _is_length(row)]
     columns = [dtype for dtype in DTYPES if any(row.dtype == dtype for row in modes)]
     if full:
         for cell, backend in dict.fromkeys((row.cell, row.backend) for row in modes):
-            own = [row for row in modes if (row.cell, row.backend) == (cell, backend)]
-            _print(f"{cell}, backend {backend}: error / allowed", ("execution mode",), own, "dtype", columns, console)
+            of_both = [row for row in modes if (row.cell, row.backend) == (cell, backend)]
+            title = f"{cell}, backend {backend}: error / allowed"
+            _print(title, ("execution mode",), of_both, "dtype", columns, console)
     else:
         title = "Largest error / what is allowed there, of all execution modes"
         _print(title, ("cell", "backend"), modes, "dtype", columns, console)
@@ -67,28 +68,28 @@ def print_tables(rows: Sequence[Row], console: Console, full: bool) -> None:
     for row in rows:
         if not row.holds:
             where = f"{row.cell} {row.dtype} {row.backend}, {row.mode}"
-            found = row.rule or f"{row.worst} is off by {row.error:.2e}, allowed {row.allowed:.2e}"
-            console.print(f"FAILS: {where}: {found}", style="bold red", highlight=False)
+            fault = row.rule or f"{row.worst} is off by {row.error:.2e}, allowed {row.allowed:.2e}"
+            console.print(f"FAILS: {where}: {fault}", style="bold red", highlight=False)
 
 
-def verdict(rows: Sequence[Row]) -> str:
-    """One sentence."""
+def verdict(rows: Sequence[Check]) -> str:
+    """Summarise all checks in one sentence."""
     judged = [row for row in rows if not row.informative]
     failed = sum(not row.holds for row in judged)
     return f"{failed} of {len(judged)} checks FAIL" if failed else f"all {len(judged)} checks hold"
 
 
 def _print(
-    title: str, names: tuple[str, ...], rows: Sequence[Row], across: str, columns: list[str], console: Console
+    title: str, names: tuple[str, ...], rows: Sequence[Check], across: str, columns: list[str], console: Console
 ) -> None:
-    """One line for each value of `names`, one column for each value of `across`: the worst of what meets there."""
+    """Print a line for each value of `names` and a column for each value of `across`: the worst row in each place."""
     fields = {"cell": "cell", "backend": "backend", "execution mode": "mode"}
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     for name in names:
         table.add_column(name, overflow="fold", min_width=9 if name == "backend" else 19)
     for column in columns:
         table.add_column(column, justify="right", no_wrap=True, min_width=11)
-    lines: dict[tuple[str, ...], dict[str, Row]] = {}
+    lines: dict[tuple[str, ...], dict[str, Check]] = {}
     for row in rows:
         line = lines.setdefault(tuple(getattr(row, fields[name]) for name in names), {})
         best = line.get(getattr(row, across))
@@ -99,7 +100,7 @@ def _print(
     console.print(table)
 
 
-def _number(row: Row | None) -> str:
+def _number(row: Check | None) -> str:
     if row is None:
         return ""
     text = f"{row.error:.0e}/{row.allowed:.0e}"
@@ -108,5 +109,5 @@ def _number(row: Row | None) -> str:
     return text if row.holds else f"[bold red]{text}[/bold red]"
 
 
-def _is_length(row: Row) -> bool:
+def _is_length(row: Check) -> bool:
     return row.mode.startswith("T = ")

@@ -1,4 +1,4 @@
-"""The one table of tolerances, for the tests and for `gatedrnn verify` alike, and never looser anywhere."""
+"""The only table of tolerances, for the tests and for `gatedrnn verify` alike; it is never loosened."""
 
 from typing import NamedTuple
 
@@ -27,15 +27,15 @@ TOLERANCES: dict[torch.dtype | str, Tolerance] = {
     NARROW_STATE: Tolerance(output=2**-6, gradient=2**-5),
 }
 DIFFERENCES = 1e-7
-"""A slope by central differences in float64, as a fraction of the slope or of 1: half of its digits are left."""
+"""The error of a slope by central differences in float64, relative to the slope or 1: half of the digits are left."""
 LOG_SPACE_PER_STEP = 4.0
-"""The scan over logarithms adds roundings of a sum that grows with every step: so many units of the dtype's epsilon."""
+"""Allowed error of the scan over logarithms for each step, in units of epsilon: its sum grows with every step."""
 EQUAL_TO_TORCH = 1e-6
-"""Absolute: a cell with the weights of torch's own layer, in float32."""
+"""The absolute error of a cell with the weights of torch's own layer, in float32."""
 
 
 def largest_error(actual: Tensor, expected: Tensor) -> float:
-    """The largest absolute difference; infinities must stand in the same places, and a NaN is infinitely far off."""
+    """Return the largest absolute difference; infinities must be in the same places, and a NaN is infinitely far."""
     got, want = actual.detach().to(torch.float64), expected.detach().to(torch.float64)
     if got.shape != want.shape:
         raise ValueError(f"shape {tuple(got.shape)}, expected {tuple(want.shape)}")
@@ -44,7 +44,7 @@ def largest_error(actual: Tensor, expected: Tensor) -> float:
 
 
 def allowed_error(expected: Tensor, dtype: torch.dtype | str, *, gradient: bool = False) -> float:
-    """What the table allows for values as large as the expected ones."""
+    """Return the error that the table allows for values as large as the expected ones."""
     tolerance = TOLERANCES[dtype].gradient if gradient else TOLERANCES[dtype].output
     finite = expected.detach()[expected.isfinite()].abs()
     return tolerance * max(1.0, float(finite.max()) if finite.numel() else 0.0)

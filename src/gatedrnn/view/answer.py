@@ -1,4 +1,4 @@
-"""What a model says after each step of a stream: one class for each kind of head."""
+"""The answers of a model after each step of a stream: one class for each kind of head."""
 
 from typing import Any, NamedTuple
 
@@ -17,16 +17,16 @@ from gatedrnn.view.record import Answers
 
 
 class Said(NamedTuple):
-    """Of one step."""
+    """The answer of one step, with what later answers need."""
 
     answer: Tensor
     """(1, size)."""
     carried: tuple[Tensor, ...]
-    """What the answers to come need beside the state of the layers, each (1, size)."""
+    """The tensors that later answers need beside the state of the layers, each (1, size)."""
 
 
 class Place(NamedTuple):
-    """Where a recurrent layer is in a model."""
+    """The place of a recurrent layer in a model."""
 
     name: str
     reverse: bool
@@ -68,18 +68,18 @@ class StepAnswer(nn.Module):
         config: Any = model.config
         columns = config.input_size
         self.example = torch.zeros(1, dtype=torch.long) if columns is None else torch.zeros(1, columns)
-        """What a step reads: a token (1,), or numbers (1, columns)."""
+        """The input of a step: a token (1,), or numbers (1, columns)."""
         self.parts = list[str]()
-        """What answers, one after the other in an answer; none where that is the model alone."""
+        """The names of the parts that answer, one after the other in an answer; none where the model alone does."""
         self.places = list[Place]()
-        """Of the recurrent layers; none where they are numbered and read forwards."""
+        """The places of the recurrent layers; none where they are numbered and read forwards."""
 
     def output(self, read: Tensor, cache: GatedRNNCache) -> Step:
         """(1, features): of the top layer."""
         named = "input_ids" if self.model.config.vocab_size is not None else "input_values"
         states, _ = self.model.model.read(**{named: read.unsqueeze(1)}, past_key_values=cache)
-        found: Step = states[:, 0]
-        return found
+        top: Step = states[:, 0]
+        return top
 
 
 class NextToken(StepAnswer):
@@ -116,15 +116,15 @@ class LabelSoFar(StepAnswer):
 
     def forward(self, read: Tensor, cache: GatedRNNCache, *carried: Tensor) -> Said:
         output = self.output(read, cache)
-        kept = dict(zip(self.carried, carried, strict=True))
+        sums = dict(zip(self.carried, carried, strict=True))
         pooled = {"last": output}
         if "mean" in self.poolings:
-            kept |= {"summed": kept["summed"] + output, "counted": kept["counted"] + 1}
-            pooled["mean"] = kept["summed"] / kept["counted"]
+            sums |= {"summed": sums["summed"] + output, "counted": sums["counted"] + 1}
+            pooled["mean"] = sums["summed"] / sums["counted"]
         if "max" in self.poolings:
-            pooled["max"] = kept["largest"] = torch.maximum(kept["largest"], output)
+            pooled["max"] = sums["largest"] = torch.maximum(sums["largest"], output)
         read_by_head = torch.cat([pooled[how] for how in self.poolings], dim=1)
-        return Said(self.model.scores(read_by_head), tuple(kept.values()))
+        return Said(self.model.scores(read_by_head), tuple(sums.values()))
 
 
 class NumbersSoFar(LabelSoFar):
@@ -170,4 +170,4 @@ class Context(ReadTogether):
 
     def forward(self, values: Tensor) -> Tensor:
         scale = Scale.of(values.t(), self.usual, logs=True)
-        return torch.cat([values, *(own.expand_as(values) for own in vars(scale).values())], dim=1)
+        return torch.cat([values, *(unit.expand_as(values) for unit in vars(scale).values())], dim=1)

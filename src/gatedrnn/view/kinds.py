@@ -1,4 +1,4 @@
-"""Which step of a model the page shows."""
+"""The step of a model that the page shows, by the kind of its head."""
 
 from collections.abc import Callable
 from typing import Any

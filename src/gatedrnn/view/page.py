@@ -66,8 +66,8 @@ def view_of(folder: Path) -> ViewModel:
     Raises:
         DataError: there is none, or one that the page cannot show.
     """
-    found = open_finished(folder)
-    model: Any = found.model.eval().float()
+    finished = open_finished(folder)
+    model: Any = finished.model.eval().float()
     config, answer = model.config, step_answer(model, str(folder))
     context, step = answer.context, WatchedStep(answer)
     held: Any = context if answer.whole else model
@@ -77,7 +77,7 @@ def view_of(folder: Path) -> ViewModel:
     forecasts = isinstance(model, GatedRNNForForecasting)
     return ViewModel(
         title=f"{', '.join(dict.fromkeys(str(cell.name) for cell in config.cells))} · {folder.name}",
-        reads="numbers" if config.vocab_size is None else "symbols" if found.tokenizer is None else "text",
+        reads="numbers" if config.vocab_size is None else "symbols" if finished.tokenizer is None else "text",
         columns=1 if forecasts or config.vocab_size is not None else config.input_size,
         missing=forecasts or bool(config.flagged_channels),
         read_type=str(answer.example.dtype).removeprefix("torch."),  # type: ignore[arg-type]
@@ -92,19 +92,19 @@ def view_of(folder: Path) -> ViewModel:
         states=[ViewState(name, state.shape[1]) for name, state in initial.items()],
         initial=base64.b64encode(numbers.tobytes()).decode(),
         layers=_layers(answer, seen),
-        tokenizer=None if found.tokenizer is None else _tokenizer(found.tokenizer),
+        tokenizer=None if finished.tokenizer is None else _tokenizer(finished.tokenizer),
         begin=config.bos_token_id if answer.answers == "next" else None,
         unknown=config.unk_token_id,
         symbols=config.vocab_size or 0,
         labels=[config.id2label[n] for n in range(config.num_labels)] if answer.answers.startswith("label") else [],
-        example=_example(found, answer),
+        example=_example(finished, answer),
     )
 
 
-def _example(found: Finished, answer: StepAnswer) -> str:
-    """Something to begin with: a sentence, symbols, or waves of the size that the model was trained on."""
-    config: Any = found.model.config
-    if found.tokenizer is not None:
+def _example(finished: Finished, answer: StepAnswer) -> str:
+    """The input that the page begins with: a sentence, symbols, or waves of the size that the model was trained on."""
+    config: Any = finished.model.config
+    if finished.tokenizer is not None:
         return EXAMPLE
     if config.vocab_size is not None:
         return " ".join(str(n % config.vocab_size) for n in SYMBOLS)
@@ -124,18 +124,18 @@ def _layers(answer: StepAnswer, seen: list[Traced]) -> list[ViewLayer]:
     layers = [module for module in answer.model.modules() if isinstance(module, RecurrentLayer)]
     stacked = [layer for layer in layers for _ in range(layer.num_layers)]
     places = answer.places or [Place(f"layer {number}", False) for number in range(1, len(stacked) + 1)]
-    found, first = list[ViewLayer](), 0
+    views, first = list[ViewLayer](), 0
     for place, layer, traced in zip(places, stacked, seen, strict=True):
         names = number_names(traced)
-        one = ViewLayer(
+        layer_view = ViewLayer(
             name=place.name, reverse=place.reverse, cell=layer.cell.name, channels=traced.memory.shape[-1],
             gates=list(traced.gates), decay="decay" in names, written="written" in names,
-            decay_is_gate=_is_gate(traced), scan=not layer.cell.reads_state, memory=first + layer.cell.memory,
+            decay_is_gate=_is_gate(traced), scan=not layer._kind.iterates, memory=first + layer.cell.memory,
             equations=describe(layer).equations,
         )  # fmt: skip
-        found.append(one)
-        first += layer.cell.carried
-    return found
+        views.append(layer_view)
+        first += len(layer.state_names)
+    return views
 
 
 def _is_gate(traced: Traced) -> bool:
@@ -143,7 +143,9 @@ def _is_gate(traced: Traced) -> bool:
 
 
 def _tokenizer(tokenizer: PreTrainedTokenizerFast) -> ViewTokenizer:
-    """As tokenizers.js reads it, which knows no table of whole words: it becomes one of word pieces without pieces."""
+    """The tokenizer as tokenizers.js reads it, which knows no table of whole words: it becomes one of word pieces
+    without pieces.
+    """
     content: dict[str, Any] = json.loads(tokenizer.backend_tokenizer.to_str())
     if content["model"]["type"] == "WordLevel":
         content["model"] = {
@@ -162,7 +164,7 @@ def _plain(record: Any) -> Any:
     """Records and what is in them as dictionaries."""
     if hasattr(record, "_asdict"):
         return {name: _plain(value) for name, value in record._asdict().items()}
-    return [_plain(one) for one in record] if isinstance(record, list) else record
+    return [_plain(item) for item in record] if isinstance(record, list) else record
 
 
 def built_page() -> Path:

@@ -1,4 +1,4 @@
-"""What the page is given of a model; `view/src/models.ts` has the same fields."""
+"""The record of a model that the page reads; `view/src/models.ts` has the same fields."""
 
 from typing import Literal, NamedTuple
 
@@ -29,7 +29,7 @@ class ViewLayer(NamedTuple):
     scan: bool
     """Whether gates read the input alone, so that a product of decays is the gradient of the state."""
     memory: int
-    """Which of the model's states keeps what was read."""
+    """The index of the state that keeps what was read."""
     equations: str
 
 
@@ -60,19 +60,20 @@ class ViewModel(NamedTuple):
     missing: bool
     """Whether one of them may be missing."""
     read_type: Literal["int64", "float32", "float64"]
-    """Of the graph's input `read`."""
+    """The type of the graph's input `read`."""
     context: str | None
     """A graph of all that is read together, gzip and base64: numbers (time, columns) to what each step reads."""
     answers: Answers
     whole: bool
     """Whether `context` has read all that was typed and answers, so that a state that is held changes no answer."""
     parts: list[str]
-    """What answers, one after another in an answer; none where that is the model alone."""
+    """The names of the parts that answer, one after another in an answer; none where the model alone does."""
     answer_size: int
     levels: list[float]
-    """Of a forecast: which quantiles, for each step ahead."""
+    """The quantiles of a forecast for each step ahead."""
     parameters: int
-    """In the page, which has a vector for each token that a model composes of its characters."""
+    """The number of parameters in the page, which has a vector for each token that a model composes of its
+    characters."""
     step: str
     """The ONNX graph of one step, gzip and base64."""
     states: list[ViewState]

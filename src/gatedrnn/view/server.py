@@ -30,12 +30,12 @@ def serve(page: str, port: int) -> ThreadingHTTPServer:
             status = HTTPStatus.OK if self.path == "/" else HTTPStatus.NOT_FOUND
             if self.headers["Host"] not in (f"{name}:{server.server_port}" for name in (HOST, "localhost")):
                 status = HTTPStatus.FORBIDDEN
-            found = content if status is HTTPStatus.OK else b""
+            body = content if status is HTTPStatus.OK else b""
             self.send_response(status)
             self.send_header("Content-Type", "text/html; charset=utf-8")
-            self.send_header("Content-Length", str(len(found)))
+            self.send_header("Content-Length", str(len(body)))
             self.end_headers()
-            self.wfile.write(found)
+            self.wfile.write(body)
 
         def log_message(self, format: str, *args: object) -> None:
             pass  # the user looks at the page, not at its requests

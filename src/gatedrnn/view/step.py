@@ -29,18 +29,18 @@ class WatchedStep(nn.Module):
 
     def forward(self, read: Tensor, *states: Tensor) -> tuple[Tensor, ...]:
         layers = len(self.names)
-        kept = dict(zip(self.names, states[:layers], strict=True))
-        cache = GatedRNNCache.of_tensors(self.answer.model.config, kept)
+        states_by_name = dict(zip(self.names, states[:layers], strict=True))
+        cache = GatedRNNCache.of_tensors(self.answer.model.config, states_by_name)
         with watched(self.answer.model) as seen:
             said = self.answer(read, cache, *states[layers:])
         after = cache.tensors()
-        numbers = [one for traced in seen for one in _numbers(traced)]
+        numbers = [number for traced in seen for number in _numbers(traced)]
         return said.answer, *(after[name] for name in self.names), *said.carried, *numbers
 
 
 @contextmanager
 def watched(model: nn.Module) -> Iterator[list[Traced]]:
-    """What the recurrent layers of a model do in single steps, in the order of their calls."""
+    """Record what the recurrent layers of a model do in single steps, in the order of their calls."""
     seen = list[Traced]()
     layers = [module for module in model.modules() if isinstance(module, RecurrentLayer)]
 
@@ -65,11 +65,11 @@ def watched(model: nn.Module) -> Iterator[list[Traced]]:
 
 @torch.no_grad()
 def first_step(step: WatchedStep) -> tuple[list[Traced], int]:
-    """What the layers do in a first step, for which numbers there are and of what size; and the size of an answer."""
+    """The trace of the layers in a first step, which shows the numbers and their sizes, and the size of an answer."""
     initial = step.initial()
-    kept = dict(zip(step.names, initial.values(), strict=False))
+    states = dict(zip(step.names, initial.values(), strict=False))
     with watched(step.answer.model) as seen:
-        cache = GatedRNNCache.of_tensors(step.answer.model.config, kept)
+        cache = GatedRNNCache.of_tensors(step.answer.model.config, states)
         said = step.answer(step.answer.example, cache, *list(initial.values())[len(step.names) :])
     return seen, said.answer.shape[1]
 
@@ -87,18 +87,18 @@ def watched_graph(step: WatchedStep, seen: list[Traced]) -> onnx.ModelProto:
 
 
 def context_graph(context: ReadTogether) -> onnx.ModelProto:
-    """What reads all that is typed as ONNX, for any number of steps."""
+    """The ONNX graph that reads all that is typed, for any number of steps."""
     time = torch.export.Dim("time", min=2)
     return graph_of(context, (context.example,), ["values"], ["rows"], {"values": {0: time}})
 
 
 def number_names(traced: Traced) -> list[str]:
-    """What the graph tells of a layer, in the order of its outputs."""
+    """The names of the graph's outputs for a layer, in their order."""
     names = [f"gate_{gate}" for gate in traced.gates]
     names += [] if traced.decay is None else ["decay"]
     return names + ([] if traced.written is None else ["written"])
 
 
 def _numbers(traced: Traced) -> list[Tensor]:
-    found = [*traced.gates.values(), traced.decay, traced.written]
-    return [one[:, 0] for one in found if one is not None]
+    numbers = [*traced.gates.values(), traced.decay, traced.written]
+    return [number[:, 0] for number in numbers if number is not None]

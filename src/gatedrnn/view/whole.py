@@ -27,27 +27,28 @@ class Stream(NamedTuple):
 
     place: Place
     word: str
-    """Its cell, with options."""
+    """The cell of the layer, with options."""
     layer: RecurrentLayer
-    """Of that layer and direction alone."""
+    """The layer of that direction alone."""
 
 
 class Directions(nn.Module):
-    """In the place of stacked recurrent layers: the same, made of streams, with what each of them read.
+    """A replacement of stacked recurrent layers by streams, which records what each of them read.
 
     Args:
         streams: of each layer, one for each direction.
     """
 
     bidirectional = True
-    """So that a model runs it over a sequence, whatever its length."""
+    """True, so that a model runs it over a sequence, whatever its length."""
 
     def __init__(self, streams: list[list[Stream]]) -> None:
         super().__init__()
-        self.stacked = [[stream.layer for stream in own] for own in streams]
-        self.layers = nn.ModuleList(layer for own in self.stacked for layer in own)
+        self.stacked = [[stream.layer for stream in directions] for directions in streams]
+        self.layers = nn.ModuleList(layer for directions in self.stacked for layer in directions)
         self.read = list[Series]()
-        """By the last call, in the order of its reading: backwards, the last step is the first."""
+        """The inputs that each stream read in the last call, in the order of its reading: backwards, the last step is
+        the first."""
 
     def forward(self, x: Series, hx: None = None, **nothing: object) -> tuple[Series, None]:
         """The output of the last layer, (batch, time, features), without a state."""
@@ -63,7 +64,8 @@ class Directions(nn.Module):
 
 
 class Whole(ReadTogether):
-    """What each stream reads at each of its steps, then the answer, the same at all steps unless each has a label.
+    """A module that returns what each stream reads at each of its steps, then the answer, the same at all steps unless
+    each has a label.
 
     Args:
         model: left as it is.
@@ -90,15 +92,15 @@ class Whole(ReadTogether):
             core.embeddings.map = nn.Embedding.from_pretrained(tokens(torch.arange(tokens.num_embeddings)))
         first = 0
         for part in core.parts:
-            own: Any = part
-            streams = [streams_of(core.config, own.layer, first, number, prefix) for number in range(own.layers)]
-            first += own.layers
-            own.layer = Directions(streams)
+            block: Any = part
+            streams = [streams_of(core.config, block.layer, first, number, prefix) for number in range(block.layers)]
+            first += block.layers
+            block.layer = Directions(streams)
             self.streams += [stream for directions in streams for stream in directions]
-            self.replaced.append(own.layer)
+            self.replaced.append(block.layer)
 
     def forward(self, values: Tensor) -> Tensor:
-        """See the class."""
+        """Run the layers over all that was typed; returns what each stream read, and the answer."""
         config = self.model.config
         if config.vocab_size is not None:
             named, read = "input_ids", values[:, 0].long()[None]
@@ -125,19 +127,19 @@ def streams_of(config: GatedRNNConfig, layer: RecurrentLayer, first: int, number
         number: of the layer in the stack.
         prefix: of the streams' names.
     """
-    own, words = copy(config), config.cell.split(",")
-    own.bidirectional = False
+    one_way, words = copy(config), config.cell.split(",")
+    one_way.bidirectional = False
     features = layer.output_size if number else layer.input_size
-    found = []
+    streams = []
     for reverse in (False, True)[: 1 + layer.bidirectional]:
-        single = build_layer(own, config.cells[first + number], features)
+        single = build_layer(one_way, config.cells[first + number], features)
         end = f"_l{number}{'_reverse' if reverse else ''}"
         weights = layer.state_dict().items()
         single.load_state_dict({f"{n.removesuffix(end)}_l0": value for n, value in weights if n.endswith(end)})
         direction = (", backwards" if reverse else ", forwards") if layer.bidirectional else ""
         name = f"{prefix}layer {first + number + 1}{direction}"
-        found.append(Stream(Place(name, reverse), words[(first + number) % len(words)].strip(), single.eval()))
-    return found
+        streams.append(Stream(Place(name, reverse), words[(first + number) % len(words)].strip(), single.eval()))
+    return streams
 
 
 class Streams(nn.Module):

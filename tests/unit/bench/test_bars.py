@@ -1,31 +1,13 @@
 """Every bar stands for something that a run measures, and is judged by its bound."""
 
+from typing import get_args
+
 import pytest
-from small_bench import SIZES
+from small_bench import SMALL_SUITE, AskedBar
 
 from gatedrnn.bench import memory
-from gatedrnn.bench.bars import Bar, bars, judged
-from gatedrnn.bench.record import Findings, Quotient
-from gatedrnn.bench.run import Request, bench
-from gatedrnn.bench.sizes import SIZES as DEFAULTS
-
-
-class Asked(Findings):
-    """Remembers what it is asked for, and has found nothing."""
-
-    def ratio(self, *key):
-        self.left_out.append(key)
-
-    count = ratio
-
-    def largest_ratio(self, section, mode, numerators, denominator):
-        self.left_out += [(section, mode, numerator, denominator, None) for numerator in numerators]
-
-
-def asked_by(bar):
-    asked = Asked()
-    assert bar.find(asked) is None
-    return asked.left_out
+from gatedrnn.bench.record import SIZES, Findings, Quotient
+from gatedrnn.bench.run import DEFAULT, SUITE, Bar, Request, SectionName, bars, bench, judged, largest_bar
 
 
 def test_a_bar_holds_up_to_its_bound_and_is_judged_where_it_was_measured_by_the_largest_of_several_ratios():
@@ -33,44 +15,41 @@ def test_a_bar_holds_up_to_its_bound_and_is_judged_where_it_was_measured_by_the_
         bar = Bar("cpu", "measure", None, lambda found: None, **{bound: 2.0})
         assert [bar.holds(value) for value in (1.99, 2.0, 2.01)] == holds
     row = Quotient("loops", "forward+backward", "nn.GRU", "gru", (8, 512, 256), None, 1.5, 1.4, 1.6, 4)
-    found = judged(Findings(ratios=[row]))
+    found = judged(Findings(ratios=[row]), bars())
     there = [(bar.measure, bar.value, bar.holds) for bar in found if bar.value is not None]
     assert there == [("nn.GRU ÷ gru", 1.5, True)]
     assert all(bar.holds is None for bar in found if bar.value is None)
-    mode = "one step, 1 thread"
-    rows = [("drop-in", mode, "gru", "nn.GRU", (1, 1, w), None, *[r] * 3, 4) for w, r in ((32, 0.9), (64, 1.2))]
+    rows = [("section", "one step", "gru", "nn.GRU", (1, 1, w), None, *[r] * 3, 4) for w, r in ((32, 0.9), (64, 1.2))]
     found = Findings(ratios=[Quotient(*row) for row in rows])
-    assert found.largest_ratio("drop-in", mode, ["gru", "mgu"], "nn.GRU") == 1.2
-    assert found.largest_ratio("drop-in", mode, ["mgu"], "nn.GRU") is None
-    assert [bar.holds for bar in judged(found) if bar.value is not None] == [False]
+    of_both, of_another = (
+        largest_bar("section", "one step", cells, "cells", "nn.GRU", 1.05) for cells in (["gru", "mgu"], ["mgu"])
+    )
+    assert of_both.find(found) == 1.2 and of_another.find(found) is None
+    assert [bar.holds for bar in judged(found, [of_both, of_another])] == [False, None]
 
 
 @pytest.mark.slow
 def test_every_bar_of_a_cpu_is_measured(monkeypatch):
-    """At small sizes: by section, mode and names."""
-    pytest.importorskip("minGRU_pytorch")
-    monkeypatch.setattr(memory, "peaks", lambda cells, setting: {})
-    sections = ("layers", "scan", "memory", "loops", "language", "drop-in", "training")
-    found = bench(Request(only=sections, sizes=SIZES, seconds=0.1))
+    """Bars at small sizes by section, mode and names."""
+    monkeypatch.setattr(memory, "peaks", lambda cells, setting, members: {})
+    sections = ("layers", "scan", "memory", "loops", "training")
+    found = bench(Request(only=sections, seconds=0.1), SMALL_SUITE)
     assert not found.wrong
-    measured = {(row.section, row.mode, row.numerator, row.denominator) for row in found.ratios}
-    measured |= {(row.section, row.mode, row.contender) for row in found.counts}
-    for bar in bars():
-        for key in asked_by(bar):
-            if bar.device == "cpu" and key[0] not in ("length", "run"):
-                names = key[:4] if len(key) > 4 else key[:3]
-                assert names in measured, (bar.measure, key)
+    assert AskedBar.not_in(found, [bar for bar in bars() if AskedBar.of(bar)[0][0] not in ("length", "run")]) == []
 
 
-def test_every_bar_stands_at_a_size_of_its_device():
+def test_every_bar_is_at_a_size_of_its_device():
     for bar in bars():
-        section, sizes = asked_by(bar)[0][0], DEFAULTS[bar.device]
+        section, sizes = AskedBar.of(bar)[0][0], SIZES[bar.device]
         if section == "length":
             assert bar.shape[1] in sizes.lengths and bar.shape[2] == sizes.length_width and bar.at_most == 18
-            assert asked_by(bar)[0][4:] == ((1, 65536, 256), (1, 4096, 256))
-        elif section == "language":
-            assert bar.shape in (sizes.softmax, (1, 1, sizes.stream[1]))
-        elif section in ("drop-in", "training"):
-            assert bar.shape is None  # all of them, or the model's
+            assert AskedBar.of(bar)[0][4:] == ((1, 65536, 256), (1, 4096, 256))
+        elif section == "training":
+            assert bar.shape is None  # the model's
         elif section != "run":
             assert bar.shape in getattr(sizes, section), bar.measure
+
+
+def test_sections_are_those_that_the_command_line_knows_and_a_default_run_takes_the_time_that_is_asked_for():
+    assert tuple(SUITE.sections) == get_args(SectionName) == (*DEFAULT, "training")
+    assert sum(SUITE.sections[name].part for name in DEFAULT) == pytest.approx(1.0)

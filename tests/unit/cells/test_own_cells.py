@@ -8,7 +8,7 @@ import pytest
 from gatedrnn import RecurrentLayer, cells
 from gatedrnn.cells import mingru
 from gatedrnn.equations import ScanEquations
-from gatedrnn.ops.cells import CLASSES, EQUATIONS
+from gatedrnn.kinds.programs import CLASSES, EQUATIONS
 from gatedrnn.registry import CELLS, CellChoice
 from gatedrnn.verify.contract import check_choice
 

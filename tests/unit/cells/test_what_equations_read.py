@@ -1,4 +1,4 @@
-"""What a cell's equations read is what runs: a kernel holds while that is as it was, or there is none."""
+"""A cell runs by what its equations read: a kernel holds while that is as it was, or there is none."""
 
 import functools
 import os

@@ -24,7 +24,7 @@ def in_an_empty_folder(tmp_path, monkeypatch):
 
 @pytest.fixture
 def refused(capsys):
-    """Of a command that is: its exit code is this, and its one line has these words."""
+    """A check of a refused command: its exit code is this, and its one line has these words."""
 
     def check(said, *arguments, code=2):
         found, error = outcome(capsys, *arguments)

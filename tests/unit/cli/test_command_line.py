@@ -266,7 +266,7 @@ def shown(capsys, monkeypatch, *arguments):
 
 
 def recorded(monkeypatch, *arguments):
-    """What config.yaml of a run holds to which these arguments are given."""
+    """The settings that config.yaml holds for a run with these arguments."""
     settings = []
 
     def run(asked, *_, **__):
@@ -328,7 +328,7 @@ def test_help_leaves_out_what_a_task_has_no_use_for_and_a_cell_has_the_options_o
 
 
 def test_a_file_of_an_earlier_version_is_read(monkeypatch):
-    """Its options of cells are flags of all, and it has the defaults of other tasks."""
+    """The file's options of cells are flags of all, and it has the defaults of other tasks."""
     held = "task: digits|cell: gru,lstm|layers: 2|reset_before: true|keep: false|length: 20|test_lengths: []|steps: 64"
     Path("old.yaml").write_text(held.replace("|", "\n"))
     found = recorded(monkeypatch, "--config", "old.yaml")

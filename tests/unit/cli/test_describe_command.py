@@ -78,7 +78,7 @@ def short():
 
 @pytest.fixture
 def verified(capsys):
-    """What is said of a cell, and what is kept."""
+    """The output on a cell, and the record that is kept."""
     said = printed(capsys, "verify", CELL, "--dtypes", "float32", "--full", "--output", "elsewhere.json")
     return said, json.loads(Path("elsewhere.json").read_text())
 

@@ -64,7 +64,8 @@ OPENS = {
     "report": ["{study}"], "predict": ["{run} {table} --output {table}.csv"], "generate": ["{run}"],
     "view": ["{run} --html {table}.html"], "export": ["{run} --output {table}.onnx"],
 }  # fmt: skip
-"""What each command opens that strangers may have written: settings, and in the last two lines what names no cells."""
+"""The files that each command opens and strangers may have written: settings, and in the last two lines what names no
+cells."""
 COMMANDS = [pytest.param(name, marks=pytest.mark.slow) if name in ("export", "view") else name for name in OPENS]
 
 

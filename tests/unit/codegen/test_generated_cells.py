@@ -13,14 +13,14 @@ from tolerances import assert_equal_within
 from torch.nn.functional import logsigmoid, silu, softplus
 
 from gatedrnn import RecurrentLayer, register
-from gatedrnn.codegen.elementwise import cell_program
-from gatedrnn.codegen.numba_source import numba_source
 from gatedrnn.codegen.row import ADD, Row
+from gatedrnn.codegen.source import numba_source
 from gatedrnn.codegen.trace import trace
 from gatedrnn.equations import ScanEquations
 from gatedrnn.errors import WrongKernel
-from gatedrnn.kernels.cpu import _rows
-from gatedrnn.kernels.cpu._rows import CompiledRow
+from gatedrnn.kernels.cpu import rows
+from gatedrnn.kernels.cpu.rows import CompiledRow
+from gatedrnn.kinds.scan.rows import trace_cell
 from gatedrnn.registry import CELLS
 
 UNARY = {
@@ -70,7 +70,7 @@ def cell_of(decay, drive, output):
 
 @pytest.fixture
 def room():
-    """For a cell that goes after each test."""
+    """Register a cell that goes after each test."""
     yield
     forget("drawn")
 
@@ -156,7 +156,7 @@ class SingularEquations(ScanEquations):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_a_singular_gradient_is_not_taken_for_a_wrong_kernel(dtype, tmp_path, monkeypatch):
     monkeypatch.setattr("numba.config.CACHE_DIR", str(tmp_path))
-    row = cell_program(SingularEquations()).biased.backward
+    row = trace_cell(SingularEquations()).biased.backward
     CompiledRow(numba_source("test", row, dict.fromkeys(row.rows, dtype))).compile()
 
 
@@ -171,8 +171,8 @@ def test_names_of_projections_need_be_no_names_of_python_and_comments_do_not_mak
 
 
 def test_every_number_of_a_row_is_written_whatever_its_length(tmp_path):
-    address = _rows.row_address(ADD, "test", ("float64", "float64"))
-    call = _rows.calling(address)
+    address = rows.row_address(ADD, "test", ("float64", "float64"))
+    call = rows.calling(address)
     for n in (0, 1, 7, 16, 33):
         given, to = np.arange(40.0), np.ones(40)
         call(n, np.array([given.ctypes.data, to.ctypes.data]))

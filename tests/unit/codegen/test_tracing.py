@@ -7,11 +7,11 @@ import pytest
 import torch
 from torch.nn.functional import hardtanh, logsigmoid, relu6, silu, softplus
 
-from gatedrnn.codegen.elementwise import bare_scan, cell_program
-from gatedrnn.codegen.evaluate import differing, evaluate, trials
+from gatedrnn.codegen.row import differing, evaluate, trials
 from gatedrnn.codegen.trace import trace
 from gatedrnn.equations import ScanEquations
 from gatedrnn.errors import CannotBeTraced
+from gatedrnn.kinds.scan.rows import bare_scan, trace_cell
 
 HERE = [__file__]
 FUNCTIONS = {
@@ -59,7 +59,7 @@ def test_one_exponential_serves_both_signs_and_the_gradient():
 
 
 def value_of(function, **given):
-    """What the graph of a function gives for these numbers."""
+    """The results of a function's graph for these numbers."""
     graph, (value,) = trace(lambda *args: [function(*args)], list(given), HERE)
     return evaluate(graph, [value], {name: np.array(numbers) for name, numbers in given.items()})[0]
 
@@ -109,20 +109,20 @@ REFUSED = {name: (function, f"test_tracing.py:[0-9]+: {said}") for name, (functi
 @pytest.mark.parametrize("function, said", REFUSED.values(), ids=REFUSED)
 def test_what_no_kernel_does_is_refused_with_its_line(function, said):
     with pytest.raises(CannotBeTraced, match=said):
-        cell_program(Of(function))
+        trace_cell(Of(function))
 
 
 def test_an_expression_has_its_line_a_part_without_a_gradient_one_of_zero_and_a_bare_scan_its_state():
     graph, (value,) = trace(lambda x: [torch.tanh(x)], ["x"], HERE)
     assert graph.lines[value] == f"test_tracing.py:{inspect.currentframe().f_lineno - 1}"
     assert bare_scan().output_is_state and bare_scan().is_light
-    row = cell_program(Of(lambda a, b, _: (a.detach() * 0 + 0.5, b.detach()))).plain.backward
+    row = trace_cell(Of(lambda a, b, _: (a.detach() * 0 + 0.5, b.detach()))).plain.backward
     assert row.graph.number(row.writes["gx_b"]) == 0 and row.graph.number(row.writes["gx_a"]) == 0
 
 
 def test_tracing_does_not_depend_on_the_callers_modes_nor_on_a_hunt_for_nan():
     gated = Of(lambda a, b, _: (torch.sigmoid(a), b))
     with torch.no_grad(), torch.inference_mode(), torch.autocast("cpu", torch.bfloat16), torch.device("meta"):
-        assert set(cell_program(gated).plain.backward.writes) == {"delta_h", "gx_a", "gx_b"}
+        assert set(trace_cell(gated).plain.backward.writes) == {"delta_h", "gx_a", "gx_b"}
     with torch.autograd.set_detect_anomaly(True):
-        assert cell_program(Of(gated.function)).gates == 2
+        assert trace_cell(Of(gated.function)).gates == 2

@@ -17,7 +17,7 @@ from gatedrnn.data.forecast.table import Columns, read_table
 from gatedrnn.data.forecast.task import load_forecast
 from gatedrnn.data.scale import deviation_of, scale_of
 from gatedrnn.data.series.fields import Fields, numbers_of
-from gatedrnn.data.series.files import Reading, demand_rate, named_files, read_series
+from gatedrnn.data.series.files import Reading, check_rate, named_files, read_series
 from gatedrnn.data.series.long import read_long
 from gatedrnn.data.series.task import load_series_task
 from gatedrnn.data.series.ts import read_ts
@@ -204,9 +204,9 @@ def test_recordings_are_samples_or_frames_whose_bands_tell_the_pitch_and_need_no
     found = read_recordings(path, None, "samples", labelled=False)
     assert (found.rate, found.column, found.names, found.labels) == (8000, "file", ["3.wav", "0.wav"], [])
     refused("which column is the label", read_recordings, path, None, "samples")
-    demand_rate(found, 8000, "new.csv")
+    check_rate(found, 8000, "new.csv")
     said = r"new\.csv: has recordings of 8,000 samples a second; training had 16,000"
-    refused(said, demand_rate, found, 16_000, "new.csv")
+    refused(said, check_rate, found, 16_000, "new.csv")
 
 
 def test_a_table_reads_files_below_its_folder_or_the_named_one_and_no_others(tmp_path):

@@ -260,7 +260,7 @@ def test_what_was_tokenised_lies_on_the_disk_and_is_not_tokenised_again_and_a_fa
 
 
 def test_the_same_file_read_otherwise_is_tokenised_anew(tmp_path):
-    """By another column, other documents, another part."""
+    """The file is read by another column, with other documents, in another part."""
     path = write(tmp_path / "rows.jsonl", '{"text": "a b", "other": "c"}\n{"text": "a", "other": "d e f"}\n')
     read = [(None, None), ("other", None), (None, "a$")]
     found = [tokenise({"train": read_corpus(path, *way)}, "tokens", 1, 300).streams["train"] for way in read]
@@ -317,7 +317,7 @@ def test_every_chunk_is_read_once_an_epoch_in_another_order(found, monkeypatch):
 
 
 def test_a_batch_is_the_same_whatever_was_asked_before_and_chunks_of_a_shard_are_read_together(found, monkeypatch):
-    """So that what is in memory is a shard's, whatever the length of the text."""
+    """The tokens in memory are a shard's, whatever the length of the text."""
     monkeypatch.setattr(shards, "LENGTH", 40)
     source = ShuffledChunks(found, 5, resets=True)
     asked = [(seed, epoch, index) for seed in (0, 1) for epoch in (0, 1) for index in (0, 3, 1)]

@@ -1,4 +1,4 @@
-"""What columns of times mean, the grids they lie on, and columns that only count rows."""
+"""The meaning of columns of times, their grids, and columns that only count rows."""
 
 import re
 
@@ -15,7 +15,7 @@ from gatedrnn.data.forecast.frequency import Frequency, as_frequency, frequency_
 from gatedrnn.data.forecast.future import asked_of
 from gatedrnn.data.forecast.table import Columns, read_table
 from gatedrnn.data.forecast.task import load_forecast, read_tables
-from gatedrnn.data.series.files import Reading, demand_unit, read_series
+from gatedrnn.data.series.files import Reading, check_unit, read_series
 from gatedrnn.data.series.task import load_series_task
 from gatedrnn.data.times import read_times
 from gatedrnn.train.forecasts import table_of
@@ -179,7 +179,7 @@ def test_gaps_are_elapsed_hours_for_uneven_series_and_measurements(tmp_path):
     assert [np.diff(times).tolist() for times in found.times] == [[24, 29 * 24]] * 2
     assert "time (dates as YYYYMMDD) 'time'" in found.said and found.unit == "hours"
     numbers = read_series(written(tmp_path, long.replace("202403", "202499")), Reading(uneven=True))
-    refused("its times are read as numbers, those of training as hours", demand_unit, numbers, found.unit, "new.csv")
+    refused("its times are read as numbers, those of training as hours", check_unit, numbers, found.unit, "new.csv")
     measured = "time,parameter,value\n"
     written(tmp_path, measured + "2024-03-31T00:00+01:00,heat,1\n2024-03-31T06:00+02:00,heat,2\n", "a.txt")
     written(tmp_path, measured + "2024-03-30T00:00+01:00,heat,1\n2024-04-02T00:00+02:00,heat,2\n", "b.txt")

@@ -13,7 +13,7 @@ from gatedrnn.errors import DataError
 
 
 def refused(said, read, *given, **named):
-    """What is said, in one line that a terminal can show, where `read` refuses what it is given."""
+    """The message, in one line that a terminal can show, with which `read` refuses what it is given."""
     with pytest.raises(DataError, match=said) as caught:
         read(*given, **named)
     assert "\n" not in str(caught.value) and len(str(caught.value)) < 1_000

@@ -172,7 +172,7 @@ def cluster(tmp_path):
 
 
 def remove(node):
-    """As if its machine had lost its power."""
+    """End a node as if its machine had lost its power."""
     if node.poll() is None:
         children = psutil.Process(node.pid).children(recursive=True)
         for end in (psutil.Process.suspend, psutil.Process.kill):

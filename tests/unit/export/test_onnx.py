@@ -1,4 +1,4 @@
-"""What onnxruntime computes is what the model computes, in a window and in the stream; a wrong graph is not kept."""
+"""The outputs of onnxruntime are the model's, in a window and in the stream; a wrong graph is not kept."""
 
 import numpy as np
 import onnx

@@ -86,7 +86,7 @@ def test_signs_and_endless_memories_are_found():
 
 @pytest.mark.parametrize("cell", ["mingru", "lstm"])
 def test_the_reach_is_the_norm_of_the_jacobian(cell, monkeypatch):
-    """With a direction along each output in turn, the sum over draws is the whole Jacobian's norm."""
+    """The sum over draws, with a direction along each output in turn, is the whole Jacobian's norm."""
     subject = inspected(cell)
     model, ids = subject.model.model, subject.inputs["input_ids"]
     read, layer = model.embeddings(ids).detach(), layer_of(subject)

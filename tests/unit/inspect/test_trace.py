@@ -31,7 +31,7 @@ def test_what_is_traced_is_what_the_layer_does(name, two_layers_and_directions, 
 
 @over(name=DECAYING)
 def test_the_decay_is_what_a_state_is_multiplied_by(name):
-    """Without recurrent weights, the derivative of one state by the one before; of a turned block, a row's length.
+    """The derivative of one state by the one before, without recurrent weights; of a turned block, a row's length.
 
     What a gap takes of the state of a GRU-D is no part of it.
     """
@@ -59,7 +59,7 @@ def test_the_decay_is_what_a_state_is_multiplied_by(name):
 
 
 def test_gates_are_what_input_state_and_memory_make_of_them():
-    """Of a peephole LSTM, from its parameters alone."""
+    """The gates of a peephole LSTM, from its parameters alone."""
     layer, x = layer_of("lstm-peephole"), series()
     (traced,) = trace(layer, x)
     assert list(traced.gates) == ["input", "forget", "output"]
@@ -98,7 +98,7 @@ def test_the_decay_of_a_block_is_that_of_each_channel(size):
 
 @pytest.mark.parametrize("cell", ["lstm", "mingru", "qrnn"])
 def test_a_trace_goes_on_from_a_state(cell):
-    """What the window into a model rests on: a step at a time is the sequence."""
+    """The window into a model rests on this: a step at a time is the sequence."""
     layer = CELLS[cell](3, 4, num_layers=2, batch_first=True).eval()
     x = torch.randn(2, 6, 3, 2)[..., 0]  # strided
     _, state = layer(x[:, :4])

@@ -24,16 +24,26 @@ import torch
 
 from gatedrnn.codegen.graph import COSTLY
 from gatedrnn.equations import BlockScanEquations, ElementwiseLoopEquations, LoopEquations, ScanEquations
-from gatedrnn.kernels import cpu
-from gatedrnn.kernels.cpu import _compile, _products
-from gatedrnn.kernels.cpu._products import add_product, packed, padded
-from gatedrnn.kernels.cpu._views import flat
-from gatedrnn.ops.cells import cell_program, known, loop_program
+from gatedrnn.kernels.cpu import products
+from gatedrnn.kernels.cpu.compile import folders
+from gatedrnn.kernels.cpu.cross_entropy import cross_entropy
+from gatedrnn.kernels.cpu.dropout import fill_dropout_mask
+from gatedrnn.kernels.cpu.masked_max import masked_max, masked_max_gradient
+from gatedrnn.kernels.cpu.products import add_product, packed, padded
+from gatedrnn.kernels.cpu.views import flat
+from gatedrnn.kinds.block.cpu import block_scan, block_scan_gradient, block_step
+from gatedrnn.kinds.loop.cpu import Recurrence, loop_cells, loop_cells_gradient
+from gatedrnn.kinds.loop.path import loop_program
+from gatedrnn.kinds.loop.step import loop_step
+from gatedrnn.kinds.scan.cpu import scan, scan_gradient
+from gatedrnn.kinds.scan.path import cell_program
+from gatedrnn.kinds.scan.rows import bare_scan
+from gatedrnn.kinds.scan.step import stack_step
 from gatedrnn.registry import CELLS
 
 KEPT = Path(__file__).with_name("bits.json")
 LLVM = f"LLVM {llvmlite.binding.llvm_version_info[0]}"
-"""Which products and sums are fused differs from one to the other."""
+"""The products and sums that are fused differ from one to the other."""
 FEATURES = "+sse3,+ssse3,+sse4.1,+sse4.2,+popcnt,+avx,+avx2,+fma,+f16c,+bmi,+bmi2,+lzcnt,+movbe,+cx16"
 TARGET = {"NUMBA_CPU_NAME": "x86-64-v3", "NUMBA_CPU_FEATURES": FEATURES, "NUMBA_DISABLE_INTEL_SVML": "1"}
 FLOATS = {"float32": torch.float32, "float64": torch.float64}
@@ -73,58 +83,66 @@ class Shape(NamedTuple):
 
 ONE, FLAGGED, LONG = Shape(1, 1, 1), Shape(2, 7, 5, masked=True, cut=True), Shape(1, 2000, 20, cut=True)
 WHOLE = (ONE, FLAGGED, Shape(2, 70, 300, reverse=True), LONG)
-"""Of cells whose steps cannot be taken in chunks."""
+"""Sizes of cells whose steps cannot be taken in chunks."""
 SCANS = (*WHOLE[:3], LONG._replace(threads=8))
 LOOPS = (ONE, FLAGGED, Shape(2, 3, 300, reverse=True), Shape(37, 4, 34, masked=True))
 """One sequence more than a work item has, and more channels than a block of a product is deep."""
 SIZES = (ONE, Shape(5, 3, 37), Shape(23, 300, 70), Shape(9, 513, 257))
-"""Of a product: rows, inner, columns."""
+"""Sizes of a product: rows, inner, columns."""
 
 
 def of_scan(cell, new, shape):
-    program, (batch, steps, channels, *_) = cell_program(known(cell)), shape
+    program, (batch, steps, channels, *_) = cell_program(cell), shape
     rows = shape.masked * program.gates + len(program.diagonals)
-    projected, bias = new(batch, steps, program.gates * channels), new(rows * channels) if rows else None
+    x, by_channel = new(batch, steps, program.gates * channels), new(rows * channels) if rows else None
     h0, mask = new(batch, channels), new.flags(shape.masked, batch, steps, share=0.75)
-    others = h0, mask, *new.resets(shape, channels), shape.reverse
-    output, last = cpu.gated_scan(program, projected, bias, *others)
+    others = [h0], mask, *new.resets(shape, channels), shape.reverse
+    output, last, _ = scan(program, x, None, None, by_channel, *others)
     states = output if program.output_is_state and not shape.masked else None
-    grads = new(batch, steps, channels), new(batch, channels)
-    yield from (output, last)
-    yield from cpu.gated_scan_gradient(program, *grads, projected, bias, states, *others)
+    grads = new(batch, steps, channels), [new(batch, channels)]
+    gradients = scan_gradient(program, *grads, x, None, None, None, by_channel, states, *others)
+    yield from (output, *last, gradients.x, gradients.by_channel, *gradients.starts, gradients.reset_state)
 
 
-def of_linear_scan(size, new, shape):
-    """Of decays, or of blocks of that size."""
+def of_linear_scan(new, shape):
+    batch, steps, channels, *_ = shape
+    decay, drive = new(batch, steps, channels, spread=1.0), new(batch, steps, channels)
+    others = [new(batch, channels)], None, *new.resets(shape, channels), shape.reverse
+    h, (last,), _ = scan(bare_scan(), decay, drive, None, None, *others)
+    grads = new(*drive.shape), [new(*last.shape)]
+    gradients = scan_gradient(bare_scan(), *grads, decay, drive, None, None, None, h, *others)
+    yield from (h, last, gradients.x, gradients.drive, *gradients.starts, gradients.reset_state)
+
+
+def of_block_scan(size, new, shape):
     batch, steps, blocks, *_ = shape
-    forward, backward = (cpu.scan, cpu.scan_gradient) if size == 1 else (cpu.block_scan, cpu.block_scan_gradient)
-    decay = new(batch, steps, blocks, spread=1.0) if size == 1 else new(batch, steps, size, size, blocks, spread=0.5)
-    drive, h0 = new(batch, steps, size * blocks), new(batch, size * blocks)
-    others = h0, *new.resets(shape, size * blocks), shape.reverse
-    h, last = forward(decay, drive, *others)
+    transition, drive = new(batch, steps, size, size, blocks, spread=0.5), new(batch, steps, size * blocks)
+    others = new(batch, size * blocks), *new.resets(shape, size * blocks), shape.reverse
+    h, last = block_scan(transition, drive, *others)
     yield from (h, last)
-    yield from backward(new(*drive.shape), new(*last.shape), decay, h, *others)
+    yield from block_scan_gradient(new(*drive.shape), new(*last.shape), transition, h, *others)
 
 
 def of_elementwise_loop(cell, new, shape):
-    program, (batch, steps, channels, *_) = cell_program(known(cell)), shape
-    projected, starts = new(batch, steps, program.gates * channels), [new(batch, channels) for _ in program.states]
-    bias = new((shape.masked * program.gates + len(program.diagonals)) * channels)
+    program, (batch, steps, channels, *_) = cell_program(cell), shape
+    x, starts = new(batch, steps, program.gates * channels), [new(batch, channels) for _ in program.states]
+    by_channel = new((shape.masked * program.gates + len(program.diagonals)) * channels)
     mask, resets = (new.flags(there, batch, steps, share=0.75) for there in (shape.masked, shape.cut))
-    output, last = cpu.elementwise_loop(program, projected, bias, starts, mask, resets, shape.reverse)
+    others = starts, mask, resets, None, shape.reverse
+    output, last, _ = scan(program, x, None, None, by_channel, *others)
     grads = new(batch, steps, channels), [new(batch, channels) for _ in program.states]
     states = output if program.output_is_state and not shape.masked else None
-    found = cpu.elementwise_loop_gradient(program, *grads, projected, bias, states, starts, mask, resets, shape.reverse)
-    yield from (output, *last, *found[:2], *found[2])
+    gradients = scan_gradient(program, *grads, x, None, None, None, by_channel, states, *others)
+    yield from (output, *last, gradients.x, gradients.by_channel, *gradients.starts)
 
 
 def of_loop_cell(cell, new, shape):
-    program, (batch, steps, channels, *_) = loop_program(known(cell)), shape
+    program, (batch, steps, channels, *_) = loop_program(cell), shape
     size = channels * cell.block_size
     width, carried = 2 if cell.projects_state and shape.masked else size, len(program.carried)
     small = 2.0 ** -math.ceil(math.log2(size) / 2)
-    recurrence = cpu.Recurrence(
-        new(program.gates * size, width // cell.heads, spread=small),
+    recurrence = Recurrence(
+        new(program.gates * size, width, spread=small),
         new(program.gates * size) if cell.recurrent_bias else None,
         new(len(cell.diagonals) * size) if cell.diagonals else None,
         new(width, size, spread=small) if width != size else None,
@@ -133,14 +151,14 @@ def of_loop_cell(cell, new, shape):
     c0, of_c = (new(batch, carried * size) if carried else None for _ in range(2))
     mask, resets = new.flags(shape.masked, batch, steps, share=0.75), new.flags(shape.cut, batch, steps, share=0.125)
     h0, others = new(batch, width), (mask, resets, shape.reverse)
-    states, *last = cpu.loop_cells(program, new(batch, steps, program.gates * size), recurrence, h0, c0, *others)
+    states, *last = loop_cells(program, new(batch, steps, program.gates * size), recurrence, h0, c0, *others)
     grads = new(batch, steps, width), new(batch, width), of_c
-    found = cpu.loop_cells_gradient(program, *grads, states, recurrence, h0, c0, *others)
+    found = loop_cells_gradient(program, *grads, states, recurrence, h0, c0, *others)
     yield from (*states, *last, *(found if batch <= 2 else found[:-1]))
 
 
 def of_stack(cell, new, shape):
-    """Of two layers, whose inputs are as wide as the state."""
+    """Sizes of two layers, whose inputs are as wide as the state."""
     batch, channels, layers = shape.batch, shape.channels * cell.block_size, 2
     gates, small = len(cell.projections) * channels, 2.0 ** -math.ceil(math.log2(channels * cell.block_size) / 2)
     x, before = new(batch, channels), tuple(new(layers, batch, channels) for _ in cell.states)
@@ -150,13 +168,13 @@ def of_stack(cell, new, shape):
     if isinstance(cell, LoopEquations):
         weights = []
         for matrix, bias, own in zip(matrices, biases, diagonals, strict=True):
-            second = new(gates, channels // cell.heads, spread=small), bias, bias if cell.recurrent_bias else None
+            second = new(gates, channels, spread=small), bias, bias if cell.recurrent_bias else None
             weights += [matrix, *second, *own]
-        output, after = cpu.loop_step(loop_program(known(cell)), x, weights, before)
+        output, after = loop_step(loop_program(cell), x, weights, before)
     else:
-        after, program = tuple(torch.empty_like(s) for s in before), cell_program(known(cell))
+        after, program = tuple(torch.empty_like(s) for s in before), cell_program(cell)
         own = [weight for layer in diagonals for weight in layer]
-        output = cpu.stack_step(program, x, matrices, biases, own, before, after)
+        output = stack_step(program, x, matrices, biases, own, before, after)
     yield from (output, *after)
 
 
@@ -164,7 +182,7 @@ def of_block_step(cell, new, shape):
     batch, channels = shape.batch, shape.channels * cell.block_size
     before, after = new(batch, channels), torch.zeros(batch, channels, dtype=new.dtype)
     projected, output = new(batch, len(cell.projections) * channels), torch.zeros_like(after)
-    cpu.block_step(cell.kernel, cell.block_size, projected, [], before, after, output)
+    block_step(cell.kernel, cell.block_size, projected, [], before, after, output)
     yield from (after, output)
 
 
@@ -180,41 +198,43 @@ def of_product(new, shape):
 def of_masked_max(new, shape):
     batch, steps, channels, *_ = shape
     x, mask = new(batch, steps, channels), new.flags(shape.masked, batch, steps, share=0.75)
-    largest, count = cpu.masked_max(x, mask)
-    yield from (largest, count, cpu.masked_max_gradient(new(batch, channels), x, mask, largest, count))
+    largest, count = masked_max(x, mask)
+    yield from (largest, count, masked_max_gradient(new(batch, channels), x, mask, largest, count))
 
 
 def of_cross_entropy(new, shape):
     rows, _, classes, *_ = shape
     scores, labels = new(rows, classes, spread=8.0), torch.arange(rows) % classes
     labels[rows // 2] = -100
-    cpu.cross_entropy(scores, labels, 0.5)
+    cross_entropy(scores, labels, 0.5)
     yield scores
 
 
 def of_dropout(new, shape):
     mask, generator = torch.zeros(shape[:3], dtype=new.dtype), torch.Generator().manual_seed(1)
-    cpu.fill_dropout_mask(mask, 0.7, torch.full((), 1.5, dtype=new.dtype), generator)
+    fill_dropout_mask(mask, 0.7, torch.full((), 1.5, dtype=new.dtype), generator)
     yield from (mask, generator.get_state())
 
 
 def kernels():
     """All of them, each for one cell if it has cells: name, what runs it, shapes, and types if not both."""
-    yield "linear scan", partial(of_linear_scan, 1), SCANS
+    yield "linear scan", of_linear_scan, SCANS
     yield "product", of_product, SIZES
     yield "masked max", of_masked_max, SCANS
     yield "cross-entropy", of_cross_entropy, SIZES, ("float32",)
     yield "dropout", of_dropout, SIZES
     for size in (2, 3, 4):
-        yield f"block scan of {size}", partial(of_linear_scan, size), SCANS
+        yield f"block scan of {size}", partial(of_block_scan, size), SCANS
     for cell in (record.equations(**options) for record in CELLS.values() for options in ({}, *record.variants)):
+        if CELLS[cell.name].layer.wrapper(cell).blocks > 1:  # which no kernel sees: it reads the whole matrix
+            continue
         if isinstance(cell, BlockScanEquations) and cell.word.startswith("block-orthogonal:"):
             yield f"step of {cell.word}", partial(of_block_step, cell), SIZES
         if isinstance(cell, ScanEquations):
             yield f"scan of {cell.word}", partial(of_scan, cell), SCANS, _floats(cell)
         elif isinstance(cell, ElementwiseLoopEquations):
             yield f"loop of {cell.word}", partial(of_elementwise_loop, cell), WHOLE, ("float32",)
-        elif isinstance(cell, LoopEquations) and loop_program(known(cell)) is not None:
+        elif isinstance(cell, LoopEquations) and loop_program(cell) is not None:
             yield f"loop of {cell.word}", partial(of_loop_cell, cell), LOOPS, ("float32",)
         else:
             continue
@@ -223,7 +243,7 @@ def kernels():
 
 def _floats(cell):
     """float64 too where no function is the C library's."""
-    row = cell_program(known(cell)).plain.forward
+    row = cell_program(cell).plain.forward
     used = {row.graph.nodes[value].operation for value in row.graph.needed(row.writes.values())}
     return tuple(FLOATS) if used.isdisjoint(COSTLY - {"div", "sqrt"}) else ("float32",)
 
@@ -247,7 +267,7 @@ def _sum_of(run, dtype, shape):
 
 def found(*names):
     """`computed`, in a process that compiles for the one processor, and finds again what it has compiled."""
-    folder = _compile.folders()[0] / f"panels-{_products._VECTOR_BYTES}"  # as wide as this processor's vectors
+    folder = folders()[0] / f"panels-{products._VECTOR_BYTES}"  # as wide as this processor's vectors
     env = {**os.environ, **TARGET, "OMP_NUM_THREADS": "1", "NUMBA_CACHE_DIR": str(folder)}
     return json.loads(subprocess.check_output([sys.executable, __file__, *names], env=env, text=True))
 

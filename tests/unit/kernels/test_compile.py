@@ -2,6 +2,7 @@
 
 import logging
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -13,12 +14,17 @@ from numba.core import config
 from numba.core.errors import TypingError
 
 import gatedrnn
-from gatedrnn.codegen.numba_source import numba_source
 from gatedrnn.codegen.row import ADD
-from gatedrnn.kernels.cpu import _compile as cache
-from gatedrnn.kernels.cpu import _scan_loops, step
-from gatedrnn.kernels.cpu._rows import compiled_row
-from gatedrnn.kernels.cpu._threads import KERNELS
+from gatedrnn.codegen.source import numba_source
+from gatedrnn.kernels.cpu import compile as cache
+from gatedrnn.kernels.cpu import cross_entropy, masked_max
+from gatedrnn.kernels.cpu.rows import compiled_row
+from gatedrnn.kernels.cpu.threads import KERNELS
+from gatedrnn.kinds.block import cpu as block
+from gatedrnn.kinds.loop import loops as loop
+from gatedrnn.kinds.loop import step as loop_step
+from gatedrnn.kinds.scan import loops as scan
+from gatedrnn.kinds.scan import step as scan_step
 
 PACKAGE = Path(gatedrnn.__file__).parent
 
@@ -59,14 +65,24 @@ def test_a_compiled_function_is_loaded_for_its_types_and_sources_alone(folder, m
     assert len(files_of(folder)) == 2
 
 
+NUMBA = re.compile(r"^(?:from|import) (?:numba|gatedrnn\.kernels\.cpu\.compile)\b", re.MULTILINE)
+"""Change a source of compiled code, or of what compiles it."""
+
+
 def test_every_source_of_the_kernels_counts(tmp_path, monkeypatch):
+    for folder in ("kernels", "kinds"):
+        shutil.copytree(PACKAGE / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
     monkeypatch.setattr(cache, "files", lambda package: tmp_path)
-    (tmp_path / "_scan_loops.py").write_text("1")
-    sums = []
-    for name, text in (("_math.py", "1"), ("_math.py", "2"), ("_views.py", ""), ("_scan_loops.run.compiled", "1")):
-        (tmp_path / name).write_text(text)
+    compiled = [file for file in tmp_path.rglob("*.py") if NUMBA.search(file.read_text(encoding="utf-8"))]
+    assert {"functions.py", "views.py", "loops.py", "step.py"} <= {file.name for file in compiled}
+    sums = [cache.stamp.__wrapped__()]
+    for file in [*compiled, tmp_path / "kernels" / "cpu" / "new.py"]:
+        with file.open("a") as source:
+            source.write("\n")
         sums.append(cache.stamp.__wrapped__())
-    assert len(set(sums)) == 3 and sums[2] == sums[3]
+    assert len(set(sums)) == len(sums)
+    (tmp_path / "kernels" / "cpu" / "kinds.scan.loops.run.compiled").write_text("1")
+    assert cache.stamp.__wrapped__() == sums[-1]
 
 
 @pytest.mark.parametrize("damage", [lambda b: b[: len(b) // 2], lambda b: b"", lambda b: b[:-1] + bytes([b[-1] ^ 1])])
@@ -119,12 +135,14 @@ def test_a_function_that_fails_to_compile_leaves_no_lock(folder):
 
 
 def test_every_kernel_is_saved_and_known_by_its_name():
-    forms = [form for kernel in KERNELS.values() for form in kernel]
-    assert len(forms) >= 16
+    of_kinds = [kernel for module in (block, loop, scan) for kernel in (module.RUN, module.RUN_BACKWARD)]
+    of_models = cross_entropy._CROSS_ENTROPY, masked_max._FORWARD, masked_max._BACKWARD
+    assert all(KERNELS[kernel.name] is kernel for kernel in (*of_kinds, *of_models))
     generated = compiled_row(numba_source("test", ADD, {"given": "float32", "to": "float32"})).function
-    for form in [*forms, generated, step._gated, step._stack, step._loop_stack]:
+    steps = scan_step._gated, scan_step._stack, loop_step._loop_stack, block._step_blocks, block._step_turns
+    for form in [*(form for kernel in KERNELS.values() for form in kernel), generated, *steps]:
         assert isinstance(form, cache.CompiledFunction), form
-    assert KERNELS["_scan_loops.run"] is _scan_loops.RUN and _scan_loops.RUN.name == "_scan_loops.run"
+    assert scan.RUN.name == "kinds.scan.loops.run"
 
 
 def python(script, *before, **environment):
@@ -136,7 +154,7 @@ def python(script, *before, **environment):
 KERNELS_RUN = """
 import torch
 from gatedrnn import MinGRU
-from gatedrnn.kernels.cpu import cross_entropy
+from gatedrnn.kernels.cpu.cross_entropy import cross_entropy
 torch.manual_seed(0)
 scores, layer = torch.randn(33, 1001), MinGRU(3, 4)
 losses = cross_entropy(scores, torch.randint(1001, (33,)), 0.5)
@@ -149,7 +167,7 @@ print(*(x.double().abs().sum().item() for x in (losses, scores, y, layer.weight_
 
 @pytest.mark.slow
 def test_of_two_processes_one_compiles_and_the_other_loads_and_both_give_the_same_bits(folder):
-    """As does a process alone before them, and one after them."""
+    """A process alone does so before them, and one after them."""
     alone = python(KERNELS_RUN, NUMBA_CACHE_DIR=f"{folder}-alone").communicate(timeout=250)
     both = [python(KERNELS_RUN, NUMBA_CACHE_DIR=str(folder)) for _ in range(2)]
     found = [alone, *(one.communicate(timeout=250) for one in both)]
@@ -166,7 +184,7 @@ FULL = "mkdir -p full; mount -t tmpfs -o size=64k none full; dd if=/dev/zero of=
 @pytest.mark.slow
 @pytest.mark.parametrize("mounts, saved_in", [(READ_ONLY, ""), (FULL, "full")], ids=["read-only", "full disk"])
 def test_kernels_run_where_nothing_can_be_saved(tmp_path, monkeypatch, mounts, saved_in):
-    """From a copy of the package, after the mounts."""
+    """Run a copy of the package, after the mounts."""
     monkeypatch.chdir(tmp_path)
     shutil.copytree(PACKAGE, "src/gatedrnn", ignore=shutil.ignore_patterns("__pycache__"))
     Path("home").mkdir()

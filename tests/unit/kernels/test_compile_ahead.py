@@ -9,12 +9,12 @@ from numba.core.typing.typeof import Purpose, typeof
 
 import gatedrnn
 from gatedrnn.codegen import row
-from gatedrnn.kernels.cpu import _compile_ahead as ahead
-from gatedrnn.kernels.cpu import _rows, _threads
+from gatedrnn.kernels.cpu import ahead, rows, threads
 
 STEP = """
 import sys, torch, gatedrnn
-from gatedrnn.kernels.cpu import _compile_ahead as ahead, _scan_loops as loops
+from gatedrnn.kernels.cpu import ahead
+from gatedrnn.kinds.scan import loops
 torch.set_num_threads(int(sys.argv[1]))
 ahead._processes = lambda: 2
 def step():
@@ -43,11 +43,11 @@ def test_another_process_loads_all_kernels_recorded_and_a_line_is_logged_first(c
 
 
 def test_nothing_runs_while_calls_are_recorded():
-    kernel = _threads.Kernel(lambda *_: pytest.fail("was run"), None)
-    with _threads.recording() as recorded:
-        _threads.share_out(kernel, 5, 3, "an argument")
-        assert not _rows.row_address(row.ADD, "never compiled", ("float32", "float32"))
-    assert recorded.calls == [_threads.Call(kernel, 3, ("an argument",))]
+    kernel = threads.Kernel(lambda *_: pytest.fail("was run"), None)
+    with threads.recording() as recorded:
+        threads.share_out(kernel, 5, 3, "an argument")
+        assert not rows.row_address(row.ADD, "never compiled", ("float32", "float32"))
+    assert recorded.calls == [threads.Call(kernel, 3, ("an argument",))]
     assert [source.name for source in recorded.rows] == ["never_compiled_add"]
 
 
@@ -57,7 +57,7 @@ def test_steps_of_a_stream_are_recorded_too():
     mingru, para = [("mingru", norm), ("mingru", norm | projected)], [("para-gru", {}), ("para-gru", projected)]
     for name, options in (*mingru, *para, ("gru", {})):
         layer = gatedrnn.registry.CELLS[name].layer(4, 8, **options)
-        with _threads.recording() as recorded:
+        with threads.recording() as recorded:
             layer.step(torch.randn(2, 4))
         assert len(recorded.rows) <= 1 and not recorded.calls, (name, options)
 
@@ -77,9 +77,10 @@ def test_work_for_one_process_is_left_to_the_call(missing, can_be_saved, monkeyp
 
 def test_processes_share_work_by_length_and_module():
     arguments = typeof((1, 2), Purpose.argument)
-    names = ["_scan_loops.run", "_scan_loops.run_backward", "loop.run", "loop.run_backward", "_products._pack"]
+    scan, loop = "kinds.scan.loops.run", "kinds.loop.loops.run"
+    names = [scan, f"{scan}_backward", loop, f"{loop}_backward", "kernels.cpu.products._pack"]
     forms = [ahead.Form(name, arguments, False) for name in names]
     own, other = ahead._shares(forms, 2)
     assert {form.module for form in own}.isdisjoint({form.module for form in other}) and len(own) + len(other) == 5
     one, two = ahead._shares(forms[:2], 2)
-    assert [form.kernel for form in (*one, *two)] == ["_scan_loops.run_backward", "_scan_loops.run"]
+    assert [form.kernel for form in (*one, *two)] == [f"{scan}_backward", scan]

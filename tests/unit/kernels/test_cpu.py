@@ -10,11 +10,11 @@ from kernel_cells import FLAGS, SCAN_KERNEL, by_channel
 from scan_kernels import CELLS, PROGRAMS, by_equations
 from tolerances import assert_equal_within
 
-from gatedrnn.kernels import cpu
-from gatedrnn.kernels.cpu import _math
-from gatedrnn.kernels.cpu._products import add_product, packed, padded
-from gatedrnn.kernels.cpu._views import flat
-from gatedrnn.kernels.cpu.scan import plan_for
+from gatedrnn.kernels.cpu import functions
+from gatedrnn.kernels.cpu.products import add_product, packed, padded
+from gatedrnn.kernels.cpu.views import flat
+from gatedrnn.kinds.scan.cpu import plan_for, scan, scan_gradient
+from gatedrnn.kinds.scan.rows import bare_scan
 
 FULL = torch.float64
 DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
@@ -48,11 +48,18 @@ NAMES = "output", "last", "projected", "bias", "h0", "reset_state"
 
 
 def computed(name, arguments, grads, reverse=False, keeps_output=True):
-    program, (projected, bias, *rest) = PROGRAMS[name], arguments.values()
-    output, last = cpu.gated_scan(program, projected, bias, *rest, reverse)
+    program, (projected, bias, h0, *flags) = PROGRAMS[name], arguments.values()
+    others, (grad_output, grad_last) = ([h0], *flags, reverse), grads
+    output, (last,), _ = scan(program, projected, None, None, bias, *others)
     states = output if keeps_output and arguments["mask"] is None and program.output_is_state else None
-    gradients = cpu.gated_scan_gradient(program, *grads, projected, bias, states, *rest, reverse)
-    return dict(zip(NAMES, (output, last, *gradients), strict=True))
+    found = scan_gradient(program, grad_output, [grad_last], projected, None, None, None, bias, states, *others)
+    return dict(zip(NAMES, (output, last, found.x, found.by_channel, *found.starts, found.reset_state), strict=True))
+
+
+def scanned(decay, drive, h0=None):
+    """The states of the bare scan, and the last one."""
+    h, (last,), _ = scan(bare_scan(), decay, drive, None, None, [h0], None, None, None, False)
+    return h, last
 
 
 def expected_of(name, arguments, grads, reverse):
@@ -86,7 +93,7 @@ def test_the_division_of_channels_among_threads_and_of_time_does_not_matter(kern
 
 @over(kernel=SCAN_KERNEL, flags=FLAGS, reverse=(False, True))
 def test_chunks_of_time_that_run_at_once_give_what_one_run_gives(kernel, flags, reverse, threads):
-    """Where there are more threads than sequences and blocks of channels."""
+    """Threads are more than sequences and blocks of channels."""
     shape = (1, 1700, 20)
     arguments, grads = problem(kernel, *shape, flags=flags)
     threads(1)
@@ -103,7 +110,7 @@ def test_two_shut_gates_share_by_how_far_they_are_shut(kernel, dtype):
     order = {"forget": forget, "input": input_}
     rows = [order.get(name, torch.ones(6)) for name in CELLS[kernel].projections]
     projected, h0 = torch.cat(rows)[None, None].to(dtype), torch.full((1, 6), 8.0).to(dtype)
-    _, last = cpu.gated_scan(PROGRAMS[kernel], projected, None, h0, None, None, None, False)
+    _, (last,), _ = scan(PROGRAMS[kernel], projected, None, None, None, [h0], None, None, None, False)
     candidate = 1.5 if kernel == "minlstm" else torch.tanh(torch.ones(1, dtype=torch.float64)).item()
     keep = torch.tensor([1, 0.5, 2e-9, 1, 0.5, 0], dtype=torch.float64)
     assert_equal_within(last[0], keep * 8 + (1 - keep) * candidate, torch.float32, "state")
@@ -113,7 +120,7 @@ def test_the_elementary_functions_are_accurate_to_the_last_digits_and_keep_nan()
     @numba.njit
     def both(x, e, t):
         for i in range(x.size):
-            e[i], t[i] = _math.exp(x[i]), _math.tanh(x[i])
+            e[i], t[i] = functions.exp(x[i]), functions.tanh(x[i])
 
     small = torch.logspace(-9, 0, 2000)
     for dtype in (torch.float32, torch.float64):
@@ -132,10 +139,10 @@ def test_bfloat16_is_rounded_as_torch_rounds_it():
     exact = torch.cat([x, ties, torch.tensor([torch.nan])])[None, None]
     rounded = exact.bfloat16()
     one, zero = torch.ones_like(rounded), torch.zeros_like(rounded)
-    h, _ = cpu.scan(zero, rounded, None, None, None, False)
+    h, _ = scanned(zero, rounded)
     assert torch.equal(h.nan_to_num(7), rounded.nan_to_num(7))
     # 1 + 2^-9 lies between two bfloat16 numbers: h = 1 * h0 + 0 rounds it, ties to even.
-    h, last = cpu.scan(one, zero, exact[0], None, None, False)
+    h, last = scanned(one, zero, exact[0])
     assert torch.equal(h.nan_to_num(7), rounded.nan_to_num(7)) and torch.equal(
         last.nan_to_num(7), exact[0].nan_to_num(7)
     )
@@ -146,11 +153,11 @@ def test_denormal_numbers_are_zero_in_a_kernel_and_unchanged_outside(count, thre
     """They cost a hundred times as much: a gradient that enters at the last step alone shrinks to them."""
     threads(count)
     small, many = torch.full((4, 1, 1 << 14), 1e-40), torch.full((1 << 18,), 1e-40)
-    states, _ = cpu.scan(torch.ones_like(small), small, None, None, None, False)
-    assert bool(states.any()) != _math.ON_X86
+    states, _ = scanned(torch.ones_like(small), small)
+    assert bool(states.any()) != functions.ON_X86
     for _ in range(4):  # every thread that may have been at work
         assert bool(((many + many) > 0).all())
-    kept, _ = cpu.scan(torch.ones_like(small), 1e3 * small, None, None, None, False)
+    kept, _ = scanned(torch.ones_like(small), 1e3 * small)
     assert bool((kept > 0).all())
 
 

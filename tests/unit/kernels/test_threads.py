@@ -8,8 +8,9 @@ from itertools import product
 import pytest
 import torch
 
-from gatedrnn.kernels import cpu
-from gatedrnn.kernels.cpu import _threads as threads
+from gatedrnn.kernels.cpu import threads
+from gatedrnn.kinds.scan.cpu import scan, scan_gradient
+from gatedrnn.kinds.scan.rows import bare_scan
 
 
 def test_every_item_is_done_once_in_the_pool(monkeypatch):
@@ -33,8 +34,10 @@ def test_a_kernel_gives_the_same_bits_on_any_number_of_threads(where, monkeypatc
     before = torch.get_num_threads()
 
     def scanned(_=None):
-        h, last = cpu.scan(decay, drive, None, None, None, False)
-        return h, last, *cpu.scan_gradient(drive, last, decay, h, None, None, None, False)
+        others = [None], None, None, None, False
+        h, last, _ = scan(bare_scan(), decay, drive, None, None, *others)
+        found = scan_gradient(bare_scan(), drive, last, decay, drive, None, None, None, h, *others)
+        return h, *last, found.x, found.drive, *found.starts, found.reset_state
 
     try:
         torch.set_num_threads(1)

@@ -5,7 +5,7 @@ from layer_laws import every_cell, layer_of
 from tolerances import assert_equal_within
 
 from gatedrnn import MinGRU
-from gatedrnn.kernels.cpu._views import flat, strided
+from gatedrnn.kernels.cpu.views import flat, strided
 
 
 @every_cell

@@ -12,6 +12,7 @@ from tolerances import assert_equal_within
 from torch.nn.functional import softplus
 from torch.special import ndtr
 
+from gatedrnn.equations import BlockScanEquations, InputGatedEquations
 from gatedrnn.layers.parameters import BIAS_INITS, WEIGHT_INITS
 
 # torch's own remark on proj_size, once per process.
@@ -102,7 +103,7 @@ DIAGONALS = {
         (1 - (2 * gamma).exp() - 0.9**2) / (0.999**2 - 0.9**2),
     ],
 }  # fmt: skip
-"""From the diagonal weights to numbers that are uniform from 0 to 1."""
+"""Map the diagonal weights to numbers that are uniform from 0 to 1."""
 
 
 @pytest.mark.parametrize("name", [name for name, cell in EQUATIONS.items() if cell.diagonals])
@@ -138,7 +139,7 @@ AUTHORS = {
         block * (sum(block.shape) / 24) ** 0.5 + 0.5 for block in w["weight_ih"].chunk(3)
     ]),
 }  # fmt: skip
-"""From the weights of a layer, as its authors' code begins, to numbers that are uniform from 0 to 1."""
+"""Map the weights of a layer, as its authors' code begins, to numbers that are uniform from 0 to 1."""
 
 
 @pytest.mark.parametrize("name", AUTHORS)
@@ -208,16 +209,18 @@ def test_time_scales_spread_the_decays_from_one_half_to_the_longest(name):
         layer = layer_of(name, FEATURES, 802, num_layers=1, proj_size=0, bias_init="time-scales", **asked)
         edge = math.log(longest - 1)
         gates = blocks(layer, "", layer.bias_ih_l0.detach())
-        if layer.cell.begins_keeping:  # two channels a block: one half of each keeps all, whatever the input
+        keeps = isinstance(layer.cell, BlockScanEquations) and layer.cell.begins_keeping
+        if keeps:  # two channels a block: one half of each keeps all, whatever the input
             kept, gates["decay"] = gates["decay"].view(2, 401).split([201, 200], dim=1)
             assert (kept == 2).all()
         for gate, block in gates.items():
             sign = layer.cell.decay_gates.get(gate, 0)
             assert sign or (block == 0).all()
             if sign:
-                assert_uniform(torch.logit(block) if layer.cell.clamped_decay else sign * block, 0, edge)
-        assert not layer.cell.recurrent_bias or (layer.bias_hh_l0 == 0).all()
-        if layer.cell.begins_keeping:
+                clamped = isinstance(layer.cell, InputGatedEquations) and layer.cell.clamped_decay
+                assert_uniform(torch.logit(block) if clamped else sign * block, 0, edge)
+        assert all((bias == 0).all() for bias in parameters(layer, "bias_hh").values())
+        if keeps:
             continue
         scales = scales_at_zero_input(layer)
         if name == "hgrn":  # the gate shares out what a decay has above its bound

@@ -1,4 +1,4 @@
-"""What transformers' own tests of models are told of ours; run by test_transformers_tests.py beside their files."""
+"""The description of our models for transformers' own tests; run by test_transformers_tests.py beside their files."""
 
 import unittest
 

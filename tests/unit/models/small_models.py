@@ -3,7 +3,7 @@
 import torch
 from covering import Axis, over
 
-from gatedrnn.layers.runners import runner_of
+from gatedrnn.kinds import kind_of
 from gatedrnn.models import GatedRNNConfig, GatedRNNForSequenceClassification, GatedRNNForTokenClassification
 from gatedrnn.registry import CELLS
 
@@ -35,17 +35,16 @@ def one_of_each(kind, cells=tuple(CELLS)):
 
 
 def kept_by(cell):
-    return (
-        cell.recurrent_bias, cell.learns_initial_state, cell.gap_features, min(2, len(cell.diagonals)),
-        hasattr(cell, "fill_diagonals"),
-    )  # fmt: skip
+    parameters = kind_of(cell).shapes(cell, HIDDEN, HIDDEN, True)
+    names = [name for name in parameters if name not in map("weight_{}".format, cell.diagonals)]
+    return *names, min(2, len(cell.diagonals)), cell.fill_diagonals is not None
 
 
-CELL = one_of_each(runner_of)
-"""What a model knows of a cell: what runs it."""
+CELL = one_of_each(kind_of)
+"""The property of a cell that a model knows: what runs it."""
 # Not the cell with signs, which a rounding may turn, and with decays of exactly 0, past which nothing is seen.
-SMOOTH_CELL = one_of_each(runner_of, tuple(name for name in CELLS if name != "block-orthogonal"))
-OPTION_CELL = Axis(one_of_each(runner_of, tuple(OPTIONS)).fast, tuple(CELLS))
+SMOOTH_CELL = one_of_each(kind_of, tuple(name for name in CELLS if name != "block-orthogonal"))
+OPTION_CELL = Axis(one_of_each(kind_of, tuple(OPTIONS)).fast, tuple(CELLS))
 KEPT_CELL = one_of_each(kept_by)
 """Kinds of parameters, of which each is drawn in another way."""
 every_build, every_kind = over(build=BUILD), over(kind=KIND)

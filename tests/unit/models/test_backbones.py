@@ -1,4 +1,4 @@
-"""What replaces recurrent layers keeps the contract: shapes, masks, directions, texts, folders."""
+"""Backbones that replace recurrent layers keep the contract: shapes, masks, directions, texts, folders."""
 
 import importlib.util
 from pathlib import Path
@@ -114,7 +114,7 @@ def test_parameters_are_all_counted_and_multiply_adds_grow_with_attention(name):
 
 
 def test_a_text_in_pieces_is_read_as_in_one_piece_and_generated_with_and_without_a_state(name):
-    """In halves of the window: where pieces end at such a half, the losses are the same to rounding."""
+    """A text is read in halves of the window: where pieces end at such a half, the losses are the same to rounding."""
     model, tokens = language_model(name), torch.randint(1, 11, (2, 33))
     with torch.no_grad():
         whole, _ = model.token_losses(tokens[:, :-1], tokens[:, 1:])

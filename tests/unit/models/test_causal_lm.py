@@ -13,13 +13,14 @@ from tolerances import assert_equal_within
 from transformers import AutoModelForCausalLM, AutoTokenizer, TextStreamer, Trainer, TrainingArguments, pipeline
 
 from gatedrnn.data.tokenizers import is_by_line, learn_tokenizer
-from gatedrnn.layers.runners import runner_of
+from gatedrnn.kinds import kind_of
 from gatedrnn.models import GatedRNNCache, GatedRNNConfig, GatedRNNForCausalLM, GatedRNNForSequenceClassification
 from gatedrnn.models.structure import PARTS, count_parameters, describe_structure
+from gatedrnn.registry import CellChoice
 from gatedrnn.train.sample import sample
 
 MIXED = "mingru,lstm,mgu"
-STATES = one_of_each(lambda cell: (runner_of(cell), cell.carried))
+STATES = one_of_each(lambda cell: (kind_of(cell), len(CellChoice(cell.name).state_names)))
 """A cache knows of a cell how many tensors its state has; a stream, what runs it."""
 
 

@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification, AutoModelForTokenClassification
 
 from gatedrnn import RecurrentLayer
-from gatedrnn.layers.dropout import REGULARISERS
+from gatedrnn.kinds.kind import REGULARISERS
 from gatedrnn.models import GatedRNNConfig, GatedRNNForSequenceClassification, GatedRNNModel
 
 RATES = (

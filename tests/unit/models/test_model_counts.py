@@ -5,9 +5,10 @@ import torch
 from covering import over
 from small_models import BUILD, EMBEDDING, FEATURES, HIDDEN, KIND, LABELS, OPTIONS, VOCABULARY, config_of
 
+from gatedrnn import RecurrentLayer
 from gatedrnn.models import GatedRNNForSequenceClassification, GatedRNNForTokenClassification
 from gatedrnn.models.structure import PARTS, count_parameters, describe_structure
-from gatedrnn.registry import CELLS
+from gatedrnn.registry import CELLS, CellChoice
 
 # A cell's gates; how their biases begin; numbers of a channel beside those of the gates, such as a peephole or a
 # learned initial state; tensors of the state. By what gates read of the state: through a matrix,
@@ -80,6 +81,20 @@ def weightless(config, head=GatedRNNForSequenceClassification):
 
 
 @pytest.mark.parametrize("cell", CELLS)
+def test_a_model_has_the_gates_states_and_parameters_of_its_layers(cell):
+    model, choice = weightless(config_of(build="both-directions", cell=cell)), CellChoice(cell)
+    layers = [module for module in model.modules() if isinstance(module, RecurrentLayer)]
+    structure, counts = describe_structure(model), count_parameters(model)
+    assert structure["gates"] == list(choice.equations().projections)
+    assert structure["options"] == CELLS[cell].options
+    assert counts["core"] == sum(parameter.numel() for layer in layers for parameter in layer.parameters())
+    states = [layer.initial_state(1) for layer in layers]
+    tensors = [state if isinstance(state, tuple) else (state,) for state in states]
+    assert {len(each) for each in tensors} == {len(choice.state_names)}
+    assert structure["state_size"] == sum(tensor.numel() for each in tensors for tensor in each)
+
+
+@pytest.mark.parametrize("cell", BY_HAND)
 def test_a_cell_has_the_structure_and_the_parameters_that_are_known_of_it(cell):
     build, (gates, biases, _, _) = "both-directions", BY_HAND[cell]
     counts, products, state = counts_of(cell, build)

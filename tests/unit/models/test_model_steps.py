@@ -1,4 +1,4 @@
-"""What heads read of the steps: padding is nothing, pooling a loop, a direction no other; losses; precision."""
+"""Steps as heads read them: padding is nothing, pooling a loop, a direction no other; losses; precision."""
 
 import math
 
@@ -145,7 +145,9 @@ def test_a_sequence_read_backwards_by_the_other_direction_scores_the_same(cell, 
 
 @over(cell=small.CELL, build=small.BUILD, kind=small.KIND, head=small.HEADS)
 def test_every_parameter_learns(cell, build, kind, head):
-    """In one of three models: a small one may be drawn with units that are zero, or forget all, at every step."""
+    """Some of three models learns with all of its parameters: a small one may be drawn with units that are zero, or
+    forget all, at every step.
+    """
     fields, still = {"layer_norm": True, "problem_type": "single_label_classification"}, None
     for _ in range(3):
         labels = torch.randint(small.LABELS, (4, STEPS))

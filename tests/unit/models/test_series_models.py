@@ -60,7 +60,7 @@ def windows(steps=40, horizon=5):
 
 @pytest.mark.parametrize("linear_size", [0, 9])
 def test_a_new_model_weighs_its_smoothers_by_their_errors(linear_size):
-    """Of values and, where all are positive, of logarithms."""
+    """The errors are those of values and, where all are positive, of logarithms."""
     model = model_of(drawn=False, linear_size=linear_size)
     for values in (windows()["past_values"], windows()["past_values"].abs() + 20):
         scale = Scale.of(values, logs=True)

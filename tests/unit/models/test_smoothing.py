@@ -1,4 +1,4 @@
-"""What smoothers say of a series: against numpy, a step at a time; and however the steps are cut."""
+"""Smoothers of a series: against numpy, a step at a time; and however the steps are cut."""
 
 import numpy as np
 import pytest
@@ -90,8 +90,8 @@ def test_smoothers_are_what_their_names_say():
             )
             assert_equal_within(ahead, forecasts(own), torch.float32, f"row {row}, step {step}")
             if len(own) > 1:
-                apart, ages = np.abs(np.diff(own)), np.arange(len(own) - 1)[::-1]
-                expected = np.average(apart, weights=0.97**ages)
+                changes, ages = np.abs(np.diff(own)), np.arange(len(own) - 1)[::-1]
+                expected = np.average(changes, weights=0.97**ages)
                 assert_equal_within(whole["change"][row, step], expected, torch.float32, "unit")
 
 
@@ -105,7 +105,7 @@ def test_errors_are_those_of_the_last_dozen_forecasts_a_step_ahead():
 
 
 def season_ahead(values, season, step, ahead):
-    """What a season adds `ahead` steps after `step`, from the values up to it."""
+    """The addition of a season `ahead` steps after `step`, from the values up to it."""
     half, over = season // 2, {}
     for middle in range(half, step - half + 1):
         window = values[middle - half : middle + half + 1]

@@ -1,4 +1,4 @@
-"""What a model of texts has beside a plain one: composed embeddings, a linear path, several members."""
+"""Parts of a model of texts beside those of a plain one: composed embeddings, a linear path, several members."""
 
 from itertools import pairwise
 

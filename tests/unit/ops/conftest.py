@@ -1,16 +1,16 @@
-"""What costs seconds at its first call is called before the tests: it is none of theirs."""
+"""Code that costs seconds at its first call is called before the tests: it is none of theirs."""
 
 import pytest
 import torch
 
-from gatedrnn.kernels import cpu
+from gatedrnn.kernels.cpu.cross_entropy import cross_entropy
 from gatedrnn.ops import dropout, masked_max
 
 
 @pytest.fixture(scope="session", autouse=True)
 def kernels_of_no_layer():
     for dtype in (torch.float32, torch.float64, torch.bfloat16):
-        cpu.cross_entropy(torch.zeros(1, 2, dtype=dtype), torch.zeros(1, dtype=torch.int64), None)
+        cross_entropy(torch.zeros(1, 2, dtype=dtype), torch.zeros(1, dtype=torch.int64), None)
         dropout(torch.zeros(2, dtype=dtype), 0.5)
         masked_max(torch.zeros(2, 3, 4, dtype=dtype, requires_grad=True)).sum().backward()
 
@@ -25,7 +25,7 @@ def set_threads():
 
 @pytest.fixture(scope="session")
 def torchs_compiler():
-    """What `torch.compile` and `opcheck` import."""
+    """Import what `torch.compile` and `opcheck` need."""
 
     @torch.library.custom_op("gatedrnn_tests::same", mutates_args=())
     def same(x: torch.Tensor) -> torch.Tensor:

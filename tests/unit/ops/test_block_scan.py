@@ -8,8 +8,8 @@ from torch.func import vmap
 
 from gatedrnn import BlockOrthogonalRNN
 from gatedrnn.errors import BackendUnavailable
+from gatedrnn.kinds.block.op import _block_scan
 from gatedrnn.ops import block_scan
-from gatedrnn.ops.block_scan import _block_scan
 
 
 def problem(size, steps=9, batch=3, blocks=5, start=True, cut=True, dtype=torch.float64):

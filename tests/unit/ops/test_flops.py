@@ -8,8 +8,8 @@ from paths import axis
 from tolerances import assert_equal_within
 from torch.utils.flop_counter import FlopCounterMode
 
-from gatedrnn.ops.flops import FORMULAS
-from gatedrnn.ops.torch_rnn import recording
+from gatedrnn.kernels.op import FLOPS
+from gatedrnn.kinds.torch.op import recording
 
 COUNTED = axis(EQUATIONS, [name for name in CELLS if name != "gru-d"])  # which is counted step by step, as torch does
 BLOCKS = {"block-orthogonal": 2, "lru": 2}  # rows of the small matrices that a state is multiplied by
@@ -54,7 +54,7 @@ def test_gru_counts_as_torchs_own_and_every_op_has_a_formula():
     found = [counted(one, series(), hx.clone().requires_grad_()) for one in (layer, theirs)]
     assert found[0] == found[1]
     ops = torch._C._dispatch_get_all_op_names()
-    assert {op.split("::")[1] for op in ops if op.startswith("gatedrnn::")} == set(FORMULAS)
+    assert {op.split("::")[1] for op in ops if op.startswith("gatedrnn::")} == set(FLOPS)
 
 
 @pytest.mark.parametrize("name", TORCH)

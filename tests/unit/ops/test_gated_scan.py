@@ -2,24 +2,22 @@
 
 import math
 from functools import partial
-from importlib import import_module
 
 import layer_laws as laws
 import pytest
 import torch
 from covering import over
-from kernel_cells import FLAGS, SCAN_KERNEL, apart, by_channel, flags_of
+from kernel_cells import FLAGS, SCAN_KERNEL, by_channel, flags_of, split_biases
 from kernel_cells import SCAN_KERNELS as CELLS
 from paths import axis
 from tolerances import assert_equal_within
 
 from gatedrnn import MinGRU
 from gatedrnn.errors import BackendUnavailable
+from gatedrnn.kinds.scan import cpu, op
+from gatedrnn.kinds.scan.definition import coefficients_of, gates_of, scan_in_torch, shown
+from gatedrnn.kinds.scan.log_space import LOG_ZERO
 from gatedrnn.ops import linear_scan, log_space_scan
-from gatedrnn.ops.gated_scan import gated_scan, projected_scan, scan_in_torch
-from gatedrnn.ops.log_space import LOG_ZERO
-
-scan = import_module("gatedrnn.kernels.cpu.scan")  # the package has a function of that name
 
 
 def by_step_in_memory(x):
@@ -39,6 +37,19 @@ def problem(kernel, names=(), batch=3, steps=7, features=5, channels=4, dtype=to
     return {k: v.requires_grad_() if v is not None and v.is_floating_point() else v for k, v in given.items()}
 
 
+def projected_scan(x, weight, bias, h0, mask, resets, reset_state, kernel, reverse):
+    """Outputs, the last state, and the product that the op keeps."""
+    return op.scan(x, None, weight, bias, h0, mask, resets, reset_state, kernel, reverse, True)
+
+
+def in_torch(kernel, x, weight, bias, h0, mask, resets, reset_state, reverse):
+    """Outputs and the last state by the cell's own equations and the plain loop."""
+    bias, diagonals = split_biases(CELLS[kernel], h0.shape[1], bias)
+    gates = gates_of(CELLS[kernel], torch.nn.functional.linear(x, weight, bias))
+    h, last = scan_in_torch(*coefficients_of(CELLS[kernel], gates, diagonals, mask), h0, resets, reset_state, reverse)
+    return shown(CELLS[kernel], h, gates, mask, x.dtype), last
+
+
 def assert_equal_to_the_torch_form(kernel, arguments, reverse):
     # The product is rounded before the gates see it: the table has no line for that in float16, which is finer.
     dtype = torch.bfloat16 if arguments["x"].dtype == torch.float16 else arguments["x"].dtype
@@ -47,12 +58,7 @@ def assert_equal_to_the_torch_form(kernel, arguments, reverse):
     floating = {k: v for k, v in arguments.items() if v is not None and v.is_floating_point()}
     found = torch.autograd.grad((output, last), list(floating.values()), upstream)
     exact = {k: v.detach().double().requires_grad_() for k, v in floating.items()}
-    bias, diagonals = apart(CELLS[kernel], exact["h0"].shape[1], exact.get("bias"))
-    whole = torch.nn.functional.linear(exact["x"], exact["weight"], bias)
-    expected = scan_in_torch(
-        CELLS[kernel], whole, exact["h0"], arguments["mask"], arguments["resets"], exact.get("reset_state"), reverse,
-        diagonals=diagonals, backend="reference",
-    )  # fmt: skip
+    expected = in_torch(kernel, **{**arguments, **exact}, reverse=reverse)
     wanted = torch.autograd.grad(expected, list(exact.values()), [g.double() for g in upstream])
     assert_equal_within(output, expected[0], dtype, "output")
     assert_equal_within(last, expected[1], dtype, "last")
@@ -63,12 +69,12 @@ def assert_equal_to_the_torch_form(kernel, arguments, reverse):
 
 @pytest.mark.usefixtures("torchs_compiler")
 @over(kernel=SCAN_KERNEL, projecting=(False, True))
-def test_both_ops_are_registered_as_torch_wants_them(kernel, projecting):
+def test_the_op_is_registered_as_torch_wants_it_with_its_product_and_without(kernel, projecting):
     for names in (FLAGS[0], FLAGS[-1]):
         x, weight, *others = problem(kernel, names, biased=projecting == (not names)).values()
         projected = torch.randn(*x.shape[:2], len(weight), dtype=x.dtype, requires_grad=True)
-        op, given = (projected_scan, (x, weight)) if projecting else (gated_scan, (projected,))
-        torch.library.opcheck(op, (*given, *others, kernel, bool(names)))
+        given = (x, None, weight) if projecting else (projected, None, None)
+        torch.library.opcheck(op.scan, (*given, *others, kernel, bool(names), True))
 
 
 PIECES = [(size, by_step) for by_step in (False, True) for size in (1, 100, 1 << 21)]
@@ -78,7 +84,7 @@ PIECES = [(size, by_step) for by_step in (False, True) for size in (1, 100, 1 <<
 @over(kernel=SCAN_KERNEL, names=FLAGS, pieces=PIECES, reverse=(False, True))
 def test_the_size_of_the_pieces_changes_nothing(kernel, names, pieces, reverse, monkeypatch):
     piece, by_step = pieces
-    monkeypatch.setattr(scan, "PIECE", piece)
+    monkeypatch.setattr(cpu, "PIECE", piece)
     for steps in (1, 7, 30):
         arguments = problem(kernel, names, steps=steps, biased=not reverse)
         if by_step:
@@ -91,7 +97,8 @@ def test_the_size_of_the_pieces_changes_nothing(kernel, names, pieces, reverse, 
 def test_outputs_and_gradients_lie_as_the_inputs_do(dtype):
     arguments = problem("minlstm", dtype=dtype)
     arguments["x"] = by_step_in_memory(arguments["x"])
-    torch.library.opcheck(projected_scan, (*arguments.values(), "minlstm", False))
+    x, *others = arguments.values()
+    torch.library.opcheck(op.scan, (x, None, *others, "minlstm", False, True))
     output, _, projected = projected_scan(*arguments.values(), "minlstm", False)
     (grad,) = torch.autograd.grad(output.sum(), arguments["x"])
     assert all(v.transpose(0, 1).is_contiguous() for v in (output, projected, grad))
@@ -100,14 +107,14 @@ def test_outputs_and_gradients_lie_as_the_inputs_do(dtype):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("kernel", ["mingru", "lstm-normalized"])
 def test_narrower_numbers_obey_the_same_equations(kernel, dtype, monkeypatch):
-    monkeypatch.setattr(scan, "PIECE", 100)
+    monkeypatch.setattr(cpu, "PIECE", 100)
     assert_equal_to_the_torch_form(kernel, problem(kernel, ("resets",), dtype=dtype), reverse=False)
 
 
 def test_what_asks_for_no_gradient_gets_none_and_pieces_take_turns_in_the_same_memory(monkeypatch):
-    monkeypatch.setattr(scan, "PIECE", 100)
-    sizes, memory, arguments = [], scan._piece_memory, problem("mingru", steps=40)
-    monkeypatch.setattr(scan, "_piece_memory", lambda rows, *rest: (sizes.append(rows), memory(rows, *rest))[1])
+    monkeypatch.setattr(cpu, "PIECE", 100)
+    sizes, memory, arguments = [], cpu._piece_memory, problem("mingru", steps=40)
+    monkeypatch.setattr(cpu, "_piece_memory", lambda rows, *rest: (sizes.append(rows), memory(rows, *rest))[1])
     arguments["x"] = arguments["x"].detach()
     output, _, projected = projected_scan(*arguments.values(), "mingru", False)
     output.sum().backward()
@@ -155,7 +162,7 @@ LENGTHS = {"short": (laws.STEPS, torch.float64), "long": (200, torch.float32)}
 
 
 def twins(name, **chosen):
-    """The same layer twice, by logarithms and without them."""
+    """One layer twice, by logarithms and without them."""
     by_logarithms, linear = laws.layer_of(name, log_space=True, **chosen), laws.layer_of(name, **chosen)
     linear.load_state_dict(by_logarithms.state_dict())
     return by_logarithms, linear
@@ -214,7 +221,10 @@ def test_the_scan_over_logarithms_is_the_linear_scan_of_positive_numbers(length,
     decay, drive = torch.rand(2, laws.BATCH, steps, 4, dtype=torch.float64) + 0.05
     h0, grads = torch.rand_like(decay[:, 0]) + 0.05, (torch.randn_like(decay), torch.randn_like(decay[:, 0]))
     results = []
-    for scan in (lambda a, b, h: log_space_scan(a.log(), b.log(), h, reverse), partial(linear_scan, reverse=reverse)):
+    for scan in (
+        lambda a, b, h: log_space_scan(a.log(), b.log(), h, reverse),
+        partial(linear_scan, reverse=reverse),
+    ):
         inputs = [v.clone().requires_grad_() for v in (decay, drive, h0)]
         h, last = scan(*inputs)
         found = torch.autograd.grad((h, last), inputs, grads)

@@ -19,12 +19,12 @@ from tolerances import assert_equal_within
 
 from gatedrnn import choose_backend, linear_scan
 from gatedrnn.errors import BackendUnavailable
-from gatedrnn.kernels import cpu
-from gatedrnn.kernels.cpu import _threads as pool
-from gatedrnn.ops import backends
-from gatedrnn.ops.linear_scan import scan_in_torch
+from gatedrnn.kernels import backends
+from gatedrnn.kernels.cpu import threads as pool
+from gatedrnn.kinds.scan import cpu, op
+from gatedrnn.kinds.scan.definition import scan_in_torch
+from gatedrnn.kinds.scan.rows import BARE
 
-functional = sys.modules["gatedrnn.ops.linear_scan"]  # the package's attribute of that name is the function
 BACKENDS = ("reference", "native")
 
 
@@ -66,7 +66,7 @@ def definition(decay, drive, h0=None, resets=None, reset_state=None, reverse=Fal
 
 
 def oracle(decay, drive, h0=None, resets=None, reset_state=None, reverse=False):
-    """The same written a second time, number by number."""
+    """A scan written a second time, number by number."""
     batch, steps, channels = drive.shape
     h, last = np.zeros((batch, steps, channels)), np.zeros((batch, channels))
     for b, d in product(range(batch), range(channels)):
@@ -255,12 +255,15 @@ def test_numerical_differences_agree_with_first_and_second_gradients(backend, re
 @over(backend=BACKENDS, full=(False, True))
 def test_the_operator_and_its_gradient_pass_torchs_own_check(backend, full):
     arguments = problem(2, 3, 4, h0=full, resets=full, reset_state=full)
-    options = [arguments.get(k) for k in ("h0", "resets", "reset_state")]
-    inputs = *upstream(arguments), arguments["decay"], linear_scan(**arguments)[0], *options, not full, backend
-    torch.library.opcheck(functional._linear_scan_gradient, inputs)
-    decay, drive, *options = (v if v is None else v.requires_grad_(v.is_floating_point())
-                              for v in (arguments["decay"], arguments["drive"], *options))  # fmt: skip
-    torch.library.opcheck(functional._linear_scan, (decay, drive, *options, full, backend))
+    chosen, h, nothing = (BARE, not full, backend == "native"), linear_scan(**arguments)[0], torch.empty(0)
+
+    def given():
+        decay, drive, h0, resets, reset_state = map(arguments.get, ("decay", "drive", "h0", "resets", "reset_state"))
+        return decay, drive, None, None, h0, None, resets, reset_state, *chosen
+
+    torch.library.opcheck(op.scan_gradient, (*upstream(arguments), nothing, h, *given(), True))
+    arguments = leaves(arguments)
+    torch.library.opcheck(op.scan, given())
 
 
 def shaped(*sizes, dtype=torch.float32, device="cpu"):
@@ -302,7 +305,7 @@ def test_auto_runs_the_backend_that_it_names_and_says_why_and_a_missing_one_is_r
     assert choose_backend("cpu").backend == "native" and "numba" in choose_backend("cpu").reason
     assert choose_backend(torch.device("meta")).backend == "reference" and "meta" in choose_backend("meta").reason
     with pytest.raises(BackendUnavailable, match="no kernel for meta tensors"):
-        backends.native_kernels(torch.device("meta"))
+        backends.native_kernels("gatedrnn.kinds.scan", torch.device("meta"))
     with monkeypatch.context() as barred:
         barred.setitem(sys.modules, "numba", None)
         assert choose_backend("cpu").backend == "reference"
@@ -337,7 +340,7 @@ def test_any_split_of_any_problem_equals_the_loop_over_single_numbers(data):
 
 
 def test_decays_above_one_that_overflow_together_harm_no_state_that_does_not(set_threads):
-    """With few sequences for the threads, time is cut into stretches, and decays of a whole stretch are multiplied."""
+    """Time is cut into chunks where sequences are too few for the threads, and the decays of a chunk are multiplied."""
     decay, drive = torch.full((1, 2000, 64), 1.25), torch.zeros(1, 2000, 64)
     decay[:, 1000:], drive[:, 1000:] = 0.5, 1.0
     late = decay.flip(1).contiguous()

@@ -13,31 +13,31 @@ from gatedrnn import RecurrentLayer, register
 from gatedrnn.cells.mgu import MGUEquations
 from gatedrnn.cells.mingru import MinGRUEquations
 from gatedrnn.equations import Diagonal, ElementwiseLoopEquations
-from gatedrnn.kernels import cpu
-from gatedrnn.ops import cells
-from gatedrnn.ops.cells import known, loop_program
-from gatedrnn.ops.elementwise_loop import elementwise_loop
-from gatedrnn.ops.loop import loop_cell
+from gatedrnn.kinds import programs
+from gatedrnn.kinds.loop.op import loop_cell
+from gatedrnn.kinds.loop.path import loop_program
+from gatedrnn.kinds.scan import step
+from gatedrnn.kinds.scan.op import scan
 from gatedrnn.registry import CELLS
 
 NAMES = (*laws.KERNEL_LOOP_CELLS, *laws.DIAGONAL_CELLS)
-SEPARATE = next(name for name in laws.KERNEL_LOOP_CELLS if loop_program(known(laws.EQUATIONS[name])).separate)
+SEPARATE = next(name for name in laws.KERNEL_LOOP_CELLS if loop_program(laws.EQUATIONS[name]).separate)
 """Whose recurrent products have gradients of their own, which no layer asks."""
 CELL = Axis(fast=(*axis(laws.EQUATIONS, NAMES).fast, SEPARATE), every=NAMES)
 
 
 def arguments_of(kernel, names, batch=2, steps=5, size=3):
-    """What the op takes, all that the cell has, h projected where that belongs to it."""
+    """The arguments of the op: all that the cell has, h projected where that belongs to it."""
     cell = LOOP_KERNELS[kernel]
     size = size if size % cell.block_size == 0 else 2 * size
-    carried = len(loop_program(known(cell)).carried)
+    carried = len(loop_program(cell).carried)
     gates, width = len(cell.projections), 2 if cell.projects_state else size
     new = lambda *shape: torch.randn(*shape, dtype=torch.float64, requires_grad=True)  # noqa: E731
     flags = flags_of(names, batch, steps)
     return (
         new(batch, steps, gates * size), new(batch, width),
         new(batch, carried * size) if carried else None, flags.get("mask"), flags.get("resets"),
-        new(gates * size, width // cell.heads), new(gates * size) if cell.recurrent_bias else None,
+        new(gates * size, width), new(gates * size) if cell.recurrent_bias else None,
         new(len(cell.diagonals) * size) if cell.diagonals else None,
         new(width, size) if cell.projects_state else None, None, kernel, "resets" in names,
     )  # fmt: skip
@@ -97,7 +97,7 @@ def test_a_state_that_no_equation_reads_has_a_gradient_of_zero_in_the_kernel():
 
 @over(name=CELL)
 def test_a_gradient_that_is_not_asked_for_may_be_missing(name):
-    """Of the last states, of the input, of a frozen weight."""
+    """Gradients of the last states, of the input, of a frozen weight."""
     layer, x = laws.layer_of(name), laws.series()
     frozen = next(k for k, _ in layer.named_parameters() if not k.startswith(("weight_ih", "bias")))
     layer.get_parameter(frozen).requires_grad_(False)
@@ -170,19 +170,20 @@ def test_three_states_with_an_output_of_their_own(dtype, bias, flags, bidirectio
 @pytest.mark.parametrize("cell, names", [("three-states", ()), ("para-gru", FLAGS[-1])])
 def test_the_op_is_registered_as_torch_wants_it(cell, names):
     equations, flags = CELLS[cell].equations(), flags_of(names, 2, 4)
-    cells.known(equations)
-    joined, others = torch.randn((len(equations.diagonals) + 3 * bool(names)) * 5), len(equations.states) - 1
-    c0 = torch.randn(2, 5 * others) if others else None
-    tensors = [torch.randn(2, 4, 15), joined, torch.randn(2, 5), c0]
-    tensors = [None if t is None else t.requires_grad_() for t in tensors]
-    torch.library.opcheck(elementwise_loop, (*tensors, flags.get("mask"), flags.get("resets"), cell, bool(names)))
+    programs.remember(equations)
+    joined = torch.randn((len(equations.diagonals) + 3 * bool(names)) * 5)
+    x, by_channel, starts = (
+        t.requires_grad_() for t in (torch.randn(2, 4, 15), joined, torch.randn(2, 5 * len(equations.states)))
+    )
+    given = x, None, None, by_channel, starts, flags.get("mask"), flags.get("resets"), None
+    torch.library.opcheck(scan, (*given, cell, bool(names), True))
 
 
 @over(cell=("three-states", "para-gru"), bias=(True, False), dtype=DTYPES)
 def test_a_stream_is_one_call_a_step_and_gives_the_numbers_of_the_whole_sequence(cell, bias, dtype, monkeypatch):
     layer = CELLS[cell].layer(3, 37, num_layers=2, batch_first=True, bias=bias, dtype=dtype).eval()
-    x, calls, step = torch.randn(2, 9, 3, dtype=dtype), [], cpu.stack_step
-    monkeypatch.setattr(cpu, "stack_step", lambda *given: (calls.append(1), step(*given))[1])
+    x, calls, stack_step = torch.randn(2, 9, 3, dtype=dtype), [], step.stack_step
+    monkeypatch.setattr(step, "stack_step", lambda *given: (calls.append(1), stack_step(*given))[1])
     with torch.no_grad():
         laws.assert_same_run(laws.iterated(layer, x, None), layer(x), dtype)
     assert len(calls) == 9

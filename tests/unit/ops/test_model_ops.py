@@ -12,7 +12,6 @@ from torch.nn import functional
 from torch.nn.functional import cross_entropy
 from torch.utils.checkpoint import checkpoint
 
-from gatedrnn.kernels import cpu
 from gatedrnn.kernels.cpu import dropout as kernel
 from gatedrnn.models.modeling import KernelDropout
 from gatedrnn.ops import cross_entropy as loss
@@ -113,8 +112,8 @@ BEFORE = (0, 1, 622, 623)
 @pytest.fixture
 def kernel_calls(monkeypatch):
     """Each call of the kernel, which torch's own build may leave without a user."""
-    calls, fill = [], cpu.fill_dropout_mask
-    monkeypatch.setattr(cpu, "fill_dropout_mask", lambda *given: (calls.append(given), fill(*given))[1])
+    calls, fill = [], kernel.fill_dropout_mask
+    monkeypatch.setattr(kernel, "fill_dropout_mask", lambda *given: (calls.append(given), fill(*given))[1])
     return calls
 
 
@@ -130,7 +129,7 @@ def both(x, rate, before=0):
 
 @pytest.fixture
 def needs_the_kernel():
-    if not cpu.draws_as_torch():
+    if not kernel.draws_as_torch():
         pytest.skip("this build of torch draws by a library of its own")
 
 

@@ -6,8 +6,15 @@ from pathlib import Path
 
 import pytest
 
-HERE = Path(__file__).parent
-PLUGIN, CHECKED = "jaxtyping._pytest_plugin", "--jaxtyping-packages=gatedrnn.ops,beartype.beartype"
+import gatedrnn
+
+HERE, PACKAGE = Path(__file__).parent, Path(gatedrnn.__file__).parent
+COMPILED = ("cpu", "loops", "step", "gpu")
+"""Modules of a kind whose functions Numba or Triton reads: they take no decorator."""
+FILES = [file.relative_to(PACKAGE).with_suffix("") for file in sorted((PACKAGE / "kinds").rglob("*.py"))]
+KINDS = [".".join(("gatedrnn", *file.parts)) for file in FILES if file.name not in (*COMPILED, "__init__")]
+PLUGIN = "jaxtyping._pytest_plugin"
+CHECKED = f"--jaxtyping-packages={','.join(['gatedrnn.ops', *KINDS])},check_shapes.check_shapes"
 LEFT_OUT = ("refused", "compiled", "derived", "registered", "torchs_own_check")
 """Words in the names of tests that pass what does not fit, or whose calls torch makes in its own way."""
 

@@ -10,7 +10,7 @@ from gatedrnn.executors import here
 
 @contextmanager
 def diverging(*folders):
-    """Those of this process whose folders end so."""
+    """Let the runs of this process diverge whose folders end so."""
     original = here.run
 
     def run(settings, path, on_step=None):

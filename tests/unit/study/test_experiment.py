@@ -41,13 +41,13 @@ def unmeasured(results):
 
 
 def changed(settings, **contenders):
-    """The same comparison of other contenders."""
+    """The settings of a comparison, for other contenders."""
     return settings.model_copy(update={"contenders": settings.contenders.model_copy(update=contenders)})
 
 
 @pytest.fixture(scope="module")
 def shortest(reviews, speed_in_a_moment, tmp_path_factory):
-    """Of one run, with every file that a comparison has."""
+    """A comparison of one run, with every file that a comparison has."""
     folder, settings = tmp_path_factory.mktemp("short") / "c", small_comparison(reviews, cells=["mingru"], seeds=[0])
     results = compare(settings, folder)
     write_report(folder)
@@ -160,7 +160,7 @@ def test_a_run_from_before_outcomes_were_kept_is_evaluated_again(shortest, tmp_p
 
 @pytest.fixture(scope="module")
 def parity(speed_in_a_moment, tmp_path_factory):
-    """With training time matched."""
+    """A comparison with training time matched."""
     folder = tmp_path_factory.mktemp("parity") / "comparison"
     data = data_settings(task="parity", length=5)
     settings = small_comparison(data, train={"total_steps": 20}, match=["params", "time"], seeds=[0])
@@ -191,7 +191,7 @@ def test_what_nothing_that_is_counted_would_decide_is_said_and_a_difference_of_z
 
 @pytest.mark.slow
 def test_memory_is_measured_for_every_contender(shortest, tmp_path):
-    """In a process of its own, which takes seconds to begin."""
+    """Each is measured in a process of its own, which takes seconds to begin."""
     results = compare(shortest.settings, shortest.copy(tmp_path / "c"), memory=True)
     peaks = results.measured.memory_mib
     assert list(peaks) == ["mingru"]

@@ -1,5 +1,5 @@
-"""What is kept under results/: small records that load without a loss, satisfy their published schemas and name what
-made them, with a report made from them; what is older is named here, or in results/README.md.
+"""The records under results/: small ones that load without a loss, satisfy their published schemas and name what made
+them, with a report made from them; what is older is named here, or in results/README.md.
 """
 
 import gzip
@@ -43,7 +43,7 @@ ROWS = {
     for line in (RESULTS / "README.md").read_text(encoding="utf-8").splitlines() if line.startswith("| `")
     for name in re.findall(r"`(.+?)`", line.split("|")[1])
 }  # fmt: skip
-"""Of the table of commands, by folder or file."""
+"""The rows of the table of commands, by folder or file."""
 
 
 def name_of(path):
@@ -62,7 +62,7 @@ BENCHMARKS = {name_of(path.parent): json.loads(path.read_text()) for path in MAD
 
 
 def row_of(path):
-    """Of the table of commands."""
+    """The row of the table of commands for a path."""
     own = ROWS.get(name_of(path)) or ROWS.get(name_of(path.parent))
     first = name_of(path).split("/")[0]
     return own or next(row for name, row in ROWS.items() if "and so on" in row and name.startswith(f"{first}/"))

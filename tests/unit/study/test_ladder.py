@@ -1,4 +1,4 @@
-"""Who is compared with whom: equal layers, equal parameters; and the ladder, one removal at a time, each step compared
+"""Pairs that are compared: equal layers, equal parameters; and the ladder, one removal at a time, each step compared
 with the one above it.
 """
 
@@ -13,6 +13,7 @@ from finished_comparison import small_comparison
 from gatedrnn.data import data_settings, load_task
 from gatedrnn.errors import NoMatch
 from gatedrnn.executors.executor import Ended
+from gatedrnn.kinds import kind_of
 from gatedrnn.pages import signed
 from gatedrnn.registry import CELLS
 from gatedrnn.study import experiment
@@ -61,7 +62,7 @@ def test_a_ladder_leads_from_the_full_cell_to_the_minimal_one_by_known_cells_and
         cells = [*ladder, *BESIDE.get(name, ())]
         assert set(cells) <= set(CELLS) and set(cells[1:]) <= set(REMOVED)
         # What no longer reads the state never reads it again, and parameters never grow on the way down.
-        reads = [CELLS[cell].equations.reads_state for cell in ladder]
+        reads = [kind_of(CELLS[cell].equations).iterates for cell in ladder]
         counts = [sum(p.numel() for p in CELLS[cell].layer(8, 8, bias=False).parameters()) for cell in ladder]
         assert reads == sorted(reads, reverse=True) and counts == sorted(counts, reverse=True)
     who = ContenderSettings(ladder="gru")
@@ -170,7 +171,9 @@ def test_what_is_matched_is_the_nearest_that_an_integer_width_gives(match, model
 
 
 def test_the_papers_ratios_of_parameters_follow_from_the_counts():
-    """Without biases: minGRU / GRU = 2 / (3 (1 + a)) and minLSTM / LSTM = 3 / (4 (1 + a)) at hidden = a * input."""
+    """The ratios without biases are minGRU / GRU = 2 / (3 (1 + a)) and minLSTM / LSTM = 3 / (4 (1 + a)) at hidden = a *
+    input.
+    """
     for expansion in (1, 2, 3, 4):
         layers = [CELLS[cell].layer(24, 24 * expansion, bias=False) for cell in ("mingru", "gru", "minlstm", "lstm")]
         mingru, gru, minlstm, lstm = (sum(p.numel() for p in layer.parameters()) for layer in layers)

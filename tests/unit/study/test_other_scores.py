@@ -52,7 +52,7 @@ def waves(folder, series):
 
 @contextmanager
 def hardly_fitted(refits):
-    """What DLinear learns in a part of its steps, and what is fitted to so many windows, is enough to be shown."""
+    """Fit DLinear in a part of its steps, and others to few windows: that is enough to be shown."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(forecast_baselines, "STEPS", 50)
         patch.setattr(forecast_baselines, "MOST_REFITS", refits)

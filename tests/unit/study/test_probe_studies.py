@@ -91,7 +91,7 @@ def diverged(tmp_path_factory):
 
 @pytest.fixture
 def finished(diverged, tmp_path, capsys):
-    """The same suite, gone on with by the command; and what that printed."""
+    """The diverged suite, continued by the command, and its output."""
     folder = shutil.copytree(diverged, tmp_path / "probes")
     flags = "mingru --tasks s3 parity --seeds 0 --lengths 48 8 --jobs 1 --output".split()
     return folder, printed(capsys, "probe", *flags, folder)

@@ -1,4 +1,4 @@
-"""What is said of a run after its training: beside plain methods on the same split, and what would help it."""
+"""The report on a run after its training: beside plain methods on the same split, and what would help it."""
 
 import html
 import sys

@@ -61,18 +61,18 @@ def test_an_interval_is_wilsons_where_seeds_change_nothing_students_where_exampl
     assert (found.low, found.mean, found.high) == pytest.approx(np.exp([low, losses.mean(), high]))
     random = np.random.default_rng(1)
     counts, base = random.integers(50, 150, 400), random.normal(0, 1, 400)
-    apart = 0.1 + random.normal(0, 0.3, 400)
-    twice = [[(5 + own) * counts] * 2 for own in (base + apart, base)]  # no seed changes anything
+    gaps = 0.1 + random.normal(0, 0.3, 400)
+    twice = [[(5 + own) * counts] * 2 for own in (base + gaps, base)]  # no seed changes anything
     (pair,) = Table([texts(values, counts) for values in twice]).pairs()
     difference = pair.difference
-    assert difference.mean == pytest.approx(math.expm1((apart * counts).sum() / counts.sum()))
+    assert difference.mean == pytest.approx(math.expm1((gaps * counts).sum() / counts.sum()))
     half = (math.log1p(difference.high) - math.log1p(difference.low)) / 2
     assert half == pytest.approx(1.96 * 0.3 / math.sqrt(400), rel=0.15), "what both share does not count"
     assert pair.verdict == "worse"
 
 
 def test_intervals_are_as_wide_as_those_of_a_hierarchical_bootstrap():
-    """Where a bootstrap can be trusted: with many seeds and many examples; both drawn anew, the same for both."""
+    """A bootstrap can be trusted with many seeds and many examples; both are drawn anew, the same for both."""
     random = np.random.default_rng(3)
     hard, seeds = random.normal(0, 1, 2000), random.normal(0, 0.1, (2, 20))
     right = (np.array([[1.2], [1.3]]) + seeds)[:, :, None] + hard + random.normal(0, 1, (2, 20, 2000)) > 0
@@ -177,7 +177,7 @@ def test_the_seeds_that_are_asked_for_decide_four_times_in_five(gap):
 
 
 def test_seeds_are_asked_of_the_contender_that_has_some():
-    """Beside a plain method, which has one run whatever the seed."""
+    """A plain method has one run whatever the seed."""
     random, pieces = np.random.default_rng(7), np.full(50, 100)
 
     def judged(losses):
@@ -207,8 +207,9 @@ def test_all_intervals_hold_together_with_as_few_examples_as_contenders(contende
 @pytest.mark.timeout(3600)
 @over(**SIZES)
 def test_intervals_hold_the_truth_as_often_as_they_say(contenders, seeds, examples):
-    """Over fewer replicates than the kept table, since every pair costs as much: the bounds are four standard errors
-    wider."""
+    """There are fewer replicates than in the kept table, since every pair costs as much: the bounds are four standard
+    errors wider.
+    """
     replicates = {1: 400, 4: 200, 20: 80}[contenders]
     found = simulation.simulate(contenders, seeds, examples, replicates)
     error = 4 * (0.95 * 0.05 / (replicates * min(contenders, 4))) ** 0.5

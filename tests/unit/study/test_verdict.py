@@ -1,5 +1,5 @@
-"""What a comparison says: which of all methods to take, what may be as good and is cheaper, what is worse, what would
-help; on made-up answers of two cells and a plain method.
+"""The verdict of a comparison: which of all methods to take, what may be as good and is cheaper, what is worse, what
+would help; on made-up answers of two cells and a plain method.
 """
 
 from io import StringIO

@@ -1,4 +1,4 @@
-"""What a run has left, and whether two runs left the same."""
+"""The files that a run has left, and whether two runs left the same."""
 
 import json
 

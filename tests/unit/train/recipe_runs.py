@@ -26,20 +26,20 @@ SMALL += "--log-every 2 --threads 1 --baselines none".split()
 
 
 class Recipe(NamedTuple):
-    """What it is tried on."""
+    """A recipe, and the data that it is tried on."""
 
     write: Callable
     """Writes a file, whose name is given, with rows of a seed."""
     parts: str
-    """Of its model, as `describe` names them."""
+    """The parts of its model, as `describe` names them."""
     flags: str = ""
     scores: dict[str, str] = {"loss": "test_loss", "accuracy": "test_accuracy"}
-    """Of `evaluate`, and what result.json calls them."""
+    """The scores of `evaluate`, and their names in result.json."""
     opened: Any = AutoModelForSequenceClassification
     file: str = "a.jsonl"
     embedding_size: int = 6
     unseen: str = ""
-    """Why the page of `gatedrnn view` does not show it."""
+    """The reason why the page of `gatedrnn view` does not show it."""
 
 
 def of_rows(rows, *names):
@@ -104,7 +104,7 @@ def predicted(run, file):
 
 
 def read_by_auto(run, file, rows, opened):
-    """What an Auto class and an Auto tokenizer give for each row by itself: (labels,), or (time, labels)."""
+    """The outputs of an Auto class with an Auto tokenizer for each row by itself: (labels,), or (time, labels)."""
     model = opened.from_pretrained(run / "model").eval()
     with torch.no_grad():
         return model, [model(**given).logits[0].double() for given in inputs_of(run, file, rows)]

@@ -1,4 +1,6 @@
-"""What the data decide of a recipe: taken where nobody gave it, and the same wherever it is asked for."""
+"""The values of a recipe that the data decide: taken where nobody gave them, and the same wherever they are asked
+for.
+"""
 
 import json
 
@@ -86,7 +88,7 @@ def test_a_batch_that_does_not_fit_into_memory_is_halved_until_it_does(tmp_path,
     settings = settings_of("text-classification", tmp_path / "long.csv", **flags)
     kept = resources._kept_for_backward(settings, data := load_task(settings.data), data.train.collate(np.array([0])))
     assert kept > 4 * 1100 * 4, "the embedding of each token at least"
-    monkeypatch.setattr(resources, "demand_room", lambda *_: None)
+    monkeypatch.setattr(resources, "check_room", lambda *_: None)
     for batch in (16, 1):
         monkeypatch.setattr(resources, "_available", lambda batch=batch, **_: 1.5 * batch * kept / resources.SHARE)
         assert completed(settings, ("linear_path",)).train.batch_size == batch

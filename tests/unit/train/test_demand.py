@@ -1,4 +1,6 @@
-"""What does not fit into memory is refused by a sentence with its bytes, before anything is allocated or written."""
+"""A run that does not fit into memory is refused by a sentence with its bytes, before anything is allocated or
+written.
+"""
 
 import subprocess
 import sys
@@ -12,7 +14,7 @@ from gatedrnn.data import load_task
 from gatedrnn.errors import TooLarge
 from gatedrnn.train import resources, settings
 from gatedrnn.train.model import build_model
-from gatedrnn.train.resources import demand_room, readable
+from gatedrnn.train.resources import check_room, readable
 
 HUGE = {
     "train --task digits --hidden-size 3000000 --cell lstm": "which in training take",
@@ -34,7 +36,7 @@ def test_what_memory_does_not_hold_is_refused_with_its_bytes(command, tmp_path, 
 
 @pytest.mark.parametrize("block", [False, True])
 def test_what_is_demanded_is_four_times_the_parameters_that_are_built(block, monkeypatch):
-    monkeypatch.setattr(resources, "demand_threads", lambda _: None)
+    monkeypatch.setattr(resources, "check_threads", lambda _: None)
     for layers in (1, 2, 5):
         settings = digits_settings("gru")
         model = settings.model.model_copy(update={"layers": layers, "block": block})
@@ -43,10 +45,10 @@ def test_what_is_demanded_is_four_times_the_parameters_that_are_built(block, mon
         parameters = sum(parameter.numel() for parameter in build_model(settings, data).parameters())
         exact = 4 * parameters * torch.float32.itemsize
         monkeypatch.setattr(resources, "_available", lambda host=False, exact=exact: exact)
-        demand_room(settings, data)
+        check_room(settings, data)
         monkeypatch.setattr(resources, "_available", lambda host=False, exact=exact: exact - 1)
         with pytest.raises(TooLarge):
-            demand_room(settings, data)
+            check_room(settings, data)
 
 
 def test_bytes_read_in_units_and_every_core_runs_a_thread_unless_fewer_are_asked_for(monkeypatch):

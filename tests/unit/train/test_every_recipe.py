@@ -65,7 +65,7 @@ def test_a_run_that_is_killed_again_and_again_resumes_to_the_same_bits(trained, 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_a_process_that_is_killed_goes_on_to_the_same_bits(tmp_path):
-    """By SIGKILL, after the fifth step; a forecast in its second training too."""
+    """The process is killed by SIGKILL, after the fifth step; a forecast in its second training too."""
     runs, codes = [], []
     folders = {name: tmp_path / name.replace(" ", "-") for name in RECIPES}
     for name, folder in folders.items():

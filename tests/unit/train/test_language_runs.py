@@ -118,7 +118,7 @@ def test_accumulated_batches_make_the_gradient_of_their_mean(book, tmp_path):
 
 
 def test_recomputed_layers_learn_the_same(book, tmp_path):
-    """With the state carried, which transformers' own way of recomputing would drop."""
+    """The state is carried, which transformers' own activation checkpointing would drop."""
     asked = [text_settings(book, gradient_checkpointing=given, total_steps=15) for given in (False, True)]
     plain, recomputed = (run(one, tmp_path / str(n)).scores["test"].loss for n, one in enumerate(asked))
     assert plain == pytest.approx(recomputed, rel=1e-4)

@@ -1,4 +1,6 @@
-"""What a run's scores are means of: written small, read back the same, a text in documents or in blocks."""
+"""The outcomes that a run's scores are means of: written small, read back the same, a text in documents or in
+blocks.
+"""
 
 import json
 import math
@@ -60,7 +62,7 @@ def no_constant(name):
 
 
 def test_a_loss_beyond_all_numbers_is_kept_in_plain_json(tmp_path):
-    """As of a rectifier's state, which has no bound, at a length far beyond that of training."""
+    """Such is the loss of a rectifier's state, which has no bound, at a length far beyond that of training."""
     for loss in (math.inf, -math.inf, 1.5):
         Scores(loss=loss, accuracy=math.nan).write(tmp_path / "scores.json")
         json.loads((tmp_path / "scores.json").read_text(), parse_constant=no_constant)

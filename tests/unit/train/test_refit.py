@@ -51,7 +51,7 @@ def equal(one, other):
 
 @pytest.fixture(autouse=True, scope="module")
 def trusted():
-    """So few steps would count for nothing."""
+    """Trust the network fully: so few steps would count for nothing."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(refit, "best_shrinkage", lambda errors, windows: 1)
         yield

@@ -37,7 +37,7 @@ from gatedrnn.train.sample import load_language_model
 
 ALONE = PartialState()
 SIGNALS = {9: signal.SIGINT, 16: signal.SIGTERM, 30: signal.SIGHUP}
-"""By the step at which one comes."""
+"""The signals by the step at which each comes."""
 
 
 def test_a_run_stopped_again_and_again_ends_with_the_same_bits_and_is_not_run_again(digits_run, tmp_path):
@@ -138,7 +138,7 @@ def test_a_loss_that_is_not_finite_stops_the_run_and_keeps_the_checkpoint(tmp_pa
 
 
 def test_a_gradient_that_is_not_finite_reaches_no_weight(tmp_path, monkeypatch):
-    forward, check, seen = torch.nn.Linear.forward, Trainer._demand_finite, {}
+    forward, check, seen = torch.nn.Linear.forward, Trainer._check_finite, {}
 
     def overflowing(self, x):
         output = forward(self, x)
@@ -153,7 +153,7 @@ def test_a_gradient_that_is_not_finite_reaches_no_weight(tmp_path, monkeypatch):
         seen["finite"] = all(p.isfinite().all() for p in self.model.parameters())
         check(self, what, value)
 
-    monkeypatch.setattr(Trainer, "_demand_finite", weights_after)
+    monkeypatch.setattr(Trainer, "_check_finite", weights_after)
     with pytest.raises(NonFiniteLoss, match=r"norm of the gradient is (nan|inf) at step 7"):
         run(digits_settings(), tmp_path / "run", poison)
     assert seen["finite"]
@@ -427,7 +427,7 @@ def test_a_run_on_a_full_disk_ends_with_one_line_and_goes_on_to_the_same_bits(sm
 
 @pytest.fixture
 def small_files():
-    """As a disk without room would have it: no file grows past 100 kB."""
+    """Limit files as a full disk would: none grows past 100 kB."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, before[1]))
     yield

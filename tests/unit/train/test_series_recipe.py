@@ -59,7 +59,7 @@ def examples(rows=30, classes=3, seed=0):
 
 
 def test_the_path_is_the_ridge_whose_answers_left_out_are_the_likeliest():
-    """Beside each row left out in truth, and a grid of scales."""
+    """The path is compared with fits that leave out each row, over a grid of scales."""
     of = examples()
     config = GatedRNNConfig(input_size=1, num_labels=3, random_convolutions=400, longest_steps=20)
     path = ConvolutionPath(config)

@@ -93,7 +93,9 @@ def test_series_with_a_number_each_are_learned_predicted_and_evaluated(tmp_path,
 
 
 class LastValues:
-    """In MiniRocket's place, whose programs take 25 s to compile: of each series the last value of each channel."""
+    """A replacement of MiniRocket, whose programs take 25 s to compile: the last value of each channel of each
+    series.
+    """
 
     def __init__(self, random_state, n_jobs, pad_value_short_series):
         assert (random_state, n_jobs, pad_value_short_series) == (0, 1, 0.0)
@@ -125,7 +127,7 @@ def test_plain_baselines_read_summaries_of_unequal_series_with_missing_values(ro
 
 
 def test_the_last_weights_are_taken_where_there_are_too_few_examples_to_choose_by(rising, tmp_path):
-    """With labels that cannot all be learned, so that some validation is better than the last."""
+    """The labels cannot all be learned, so that some validation is better than the last."""
     for examples in (49, 50):
         data = load_task(data_settings("series-classification", train_file=rising, validation_fraction=examples / 64))
         assert len(data.evaluation["validation"]) == examples

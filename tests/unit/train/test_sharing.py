@@ -39,7 +39,7 @@ SHARED = {"ddp": [], "fsdp2": ["--shard"]}
 
 
 def rows_of_steps(folder):
-    """Of each step, as it was done last: the rows that all processes have read, in the order of processes."""
+    """The rows of each step, as it was done last: those that all processes have read, in the order of processes."""
     found: dict[int, tuple[int, list]] = {}
     for path in sorted(folder.glob("rows-*-*")):
         attempt = int(path.name.split("-")[1])
@@ -272,7 +272,7 @@ def test_of_two_trainings_of_one_folder_the_second_is_refused_or_waits(book, tmp
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(("number", "jobs"), [(signal.SIGINT, 1), (signal.SIGTERM, 2)])
 def test_a_comparison_that_a_signal_ends_is_gone_on_with_by_the_same_command(number, jobs, tmp_path, capsys):
-    """What was finished is kept, and the run under way has taken a checkpoint."""
+    """Finished runs are kept, and the run under way has taken a checkpoint."""
     folder = tmp_path / "comparison"
     begin = [
         "compare", "--task", "digits", "--cells", "lstm", "mingru", "--seeds", 0, 1, "--hidden-size", 16, "--match",

@@ -37,7 +37,7 @@ def read_lines(path):
 
 @pytest.fixture(scope="module", params=FLAGS)
 def trained(request, tmp_path_factory):
-    """What texts have, the folder of a run, a file that it was not trained on, and its predictions."""
+    """The kind of the texts' labels, the folder of a run, a file that it was not trained on, and its predictions."""
     kind, folder = request.param, tmp_path_factory.mktemp(request.param)
     train = write_lines(folder / "train.jsonl", rows_of(kind, 240, seed=0))
     call("train", "--train-file", train, *SMALL, *FLAGS[kind], "--output", folder / "run")

@@ -1,4 +1,6 @@
-"""What a model of texts takes from its training texts: word vectors as plain numpy has them, a fitted linear path."""
+"""Parts of a model of texts that come from its training texts: word vectors as plain numpy has them, a fitted linear
+path.
+"""
 
 import math
 from collections import Counter

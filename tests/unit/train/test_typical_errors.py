@@ -24,7 +24,7 @@ def task(path, **given):
 
 @pytest.fixture
 def series():
-    """With values on both sides of 0, so that windows are read in a unit of their own, not in logarithms."""
+    """A series with values on both sides of 0, so that windows are read in a unit of their own, not in logarithms."""
     random = np.random.default_rng(0)
     return np.tile([-5.0, 3.0, 9.0, 4.0, 1.0], 16) + random.normal(size=80)
 

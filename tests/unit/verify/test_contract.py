@@ -10,12 +10,13 @@ import torch
 from layer_laws import Own, Signed
 from rich.console import Console
 
+from gatedrnn.layers.wrappers import PLAIN
 from gatedrnn.ops import choose_backend
 from gatedrnn.registry import CELLS, CellRecord
 from gatedrnn.verify import contract, length
-from gatedrnn.verify.contract import Row, as_log_space
+from gatedrnn.verify.contract import Check, as_log_space
 from gatedrnn.verify.decay import wrong_change
-from gatedrnn.verify.modes import SETTINGS, settings_for
+from gatedrnn.verify.modes import CASES, cases_for
 from gatedrnn.verify.report import as_record, print_tables, verdict, verify
 from gatedrnn.verify.tolerances import ROUNDED, TOLERANCES, allowed_error, largest_error
 
@@ -30,10 +31,8 @@ class WrongSign(Signed):
 def test_a_cell_of_ones_own_is_held_to_its_step_loop_and_a_decay_gate_of_the_wrong_sign_is_named(monkeypatch, capsys):
     monkeypatch.setitem(CELLS, "signed", CellRecord(Own))
     monkeypatch.setitem(CELLS, "wrong-sign", CellRecord(type("WrongSignLayer", (Own,), {"cell_class": WrongSign})))
-    rows, modes = (
-        list(verify(["signed"], ["float64"])),
-        {m for setting in settings_for(Signed, "float64") for m in setting.modes},
-    )
+    rows = list(verify(["signed"], ["float64"]))
+    modes = {mode for setting in cases_for(Signed(), PLAIN, "float64") for mode in setting.modes}
     assert {row.mode for row in rows} == modes | {"larger bias of keep"} and all(row.holds for row in rows)
     rows = list(verify(["wrong-sign"], ["float64"]))
     assert [row.mode for row in rows if not row.holds] == ["larger bias of keep"]
@@ -51,7 +50,7 @@ def test_the_declared_sign_of_every_decay_gate_holds_and_the_other_does_not(name
 
 
 def test_a_cell_is_checked_with_each_of_its_variants_and_with_options_that_are_given_alone(monkeypatch):
-    monkeypatch.setattr(contract, "settings_for", lambda *_: SETTINGS[:1])
+    monkeypatch.setattr(contract, "cases_for", lambda *_: CASES[:1])
     variant = "gru:reset_after=false"
     for word, checked in (("gru", {"gru", variant}), (variant, {variant})):
         rows = list(verify([word], ["float64"]))
@@ -86,7 +85,7 @@ def test_a_nan_and_an_infinity_elsewhere_are_infinitely_far_off_and_what_is_allo
 
 
 def test_a_row_beyond_what_is_allowed_fails_unless_it_is_only_shown():
-    row = Row("mingru", "float32", "cpu", "whole sequence", "output", 2e-6, 1e-6)
+    row = Check("mingru", "float32", "cpu", "whole sequence", "output", 2e-6, 1e-6)
     assert not row.holds and verdict([row]) == "1 of 1 checks FAIL"
     shown = as_log_space(row, 10)
     assert shown.holds and shown.allowed > row.allowed and verdict([shown]) == "all 0 checks hold"

@@ -3,26 +3,26 @@
 import inspect
 import sys
 import textwrap
-from importlib import import_module
 
 import pytest
 
 from gatedrnn import cells, equations
 from gatedrnn.cells import lstm_normalized
-from gatedrnn.kernels.cpu import loop
-from gatedrnn.layers import module, packing, runners, window
+from gatedrnn.kinds import definition, kind_of
+from gatedrnn.kinds.loop import cpu as loop_cpu
+from gatedrnn.kinds.loop import op as loop_op
+from gatedrnn.kinds.scan import cpu as scan_cpu
+from gatedrnn.kinds.scan import definition as scan_definition
+from gatedrnn.kinds.scan import op as scan_op
+from gatedrnn.kinds.scan import path as scan_path
+from gatedrnn.kinds.torch import path as torch_path
+from gatedrnn.kinds.torch.segments import Segments
+from gatedrnn.layers import layer, module, wrappers
 from gatedrnn.layers.layer import RecurrentLayer
-from gatedrnn.layers.runners import Runner
-from gatedrnn.ops import _time, gated_scan, masking, step
-from gatedrnn.ops import loop as loop_op
-from gatedrnn.ops.cells import cell_program
 from gatedrnn.registry import CELLS
 from gatedrnn.verify.contract import check_cell
 
-NAMES = "ops.linear_scan", "kernels.cpu.scan", "kernels.cpu.linear_scan", "kernels.cpu.elementwise_loop"
-linear_scan, scan, bare_scan, elementwise_loop = (import_module(f"gatedrnn.{name}") for name in NAMES)
-
-# Cell that shows it, where the line stands, the line, and what it is broken into: one of each function.
+# Cell that shows it, where the line stands, the line, and what it is broken into: one of each function at least.
 MUTATIONS = [
     ("lstm", cells.LSTMEquations, "step", "torch.sigmoid(f) * c", "torch.sigmoid(-f) * c"),
     ("lstm-peephole", cells.PeepholeLSTMEquations, "step", "f + w_cf * c", "f - w_cf * c"),
@@ -33,37 +33,38 @@ MUTATIONS = [
     ("mingru", cells.MinGRUEquations, "logit", "return -update", "return update"),
     ("mingru", equations.ConvexScanEquations, "coefficients_over", "-torch.expm1(log_decay)", "torch.exp(log_decay)"),
     ("lstm-input-gated", cells.InputGatedLSTMEquations, "coefficients_over", "gaps * ", ""),
-    ("mingru", masking, "gaps_between_real_steps", "clock.gather(1, since)", "clock[:, :-1]"),
-    ("mingru", masking, "_next", "places[:, 1:]", "places[:, :-1]"),
+    ("mingru", definition, "gaps_between_real_steps", "clock.gather(1, since)", "clock[:, :-1]"),
+    ("mingru", definition, "_next", "positions[:, 1:]", "positions[:, :-1]"),
     ("mingru", equations.ScanEquations, "step", "decay * state[0] + ", "decay * (2 * state[0] - state[0].detach()) + "),
     ("mingru", equations.Recurrent, "drop", "x * self.dropped", "x"),
-    ("mingru", linear_scan, "_gradient_by_scan", "return delta * previous,", "return delta * h,"),
-    ("mingru", scan, "scan", "(last,) = forward.last", "last = 0 * forward.last[0]"),
-    ("mingru", _time, "over_time", "reversed(steps) if reverse else", "steps if reverse else"),
-    ("mingru", linear_scan, "scan_in_torch", "torch.where(reset.unsqueeze(1), reset_to, state[0])", "state[0]"),
-    ("mingru", masking, "hold_masked_steps", "torch.where(real, decay, 1)", "torch.where(real, decay, 0)"),
-    ("mingru", step, "zoned_coefficients", "torch.zeros_like(drive)", "torch.ones_like(drive)"),
-    ("mingru", scan, "inputs_of", "flags(resets)", "flags(None)"),
-    ("para-gru", elementwise_loop, "elementwise_loop", "forward.last", "(0 * forward.last[0],)"),
+    ("mingru", scan_op, "_gradient_by_scan", "return delta * previous,", "return delta * h,"),
+    ("mingru", scan_cpu, "scan", "forward.last, None", "(0 * forward.last[0],), None"),
+    ("mingru", scan_cpu, "scan", "forward.last, series", "(0 * forward.last[0],), series"),
+    ("mingru", definition, "over_time", "reversed(steps) if reverse else", "steps if reverse else"),
+    ("mingru", scan_definition, "scan_in_torch", "torch.where(reset.unsqueeze(1), reset_to, state[0])", "state[0]"),
+    ("mingru", scan_definition, "coefficients_of", "torch.where(real, decay, 1)", "torch.where(real, decay, 0)"),
+    ("mingru", scan_definition, "coefficients_of", "torch.zeros_like(drive)", "torch.ones_like(drive)"),
+    ("mingru", scan_cpu, "inputs_of", "flags(resets)", "flags(None)"),
+    ("para-gru", scan_cpu, "scan", "forward.last, None", "(0 * forward.last[0],), None"),
     ("para-gru", cells.ParaGRUEquations, "step", "a_n * (r * read)", "a_n * read"),
     ("slstm", cells.SLSTMEquations, "step", "torch.maximum(log_i, log_f)", "log_f"),
-    ("qrnn", window, "_of_the_last_real_step", "found > cut", "found >= cut"),
+    ("qrnn", wrappers, "_of_the_last_real_step", "last_real > cut", "last_real >= cut"),
     ("janet", cells.JANETEquations, "step", "self.beta - s_t", "-s_t"),
-    ("mingru", gated_scan, "scan_in_torch", "drive * dropout_mask.unsqueeze(1)", "drive"),
-    ("mingru", runners.scan, "_direction", "if given.reverse and resets is not None", "if False"),
-    ("mgu", loop_op, "loop_in_torch", "z if t is None else t for", "z if t is None else t.roll(1, 0) for"),
+    ("mingru", scan_definition, "coefficients_of", "drive * dropped.unsqueeze(1)", "drive"),
+    ("mingru", scan_path, "_cuts", "if direction.resets is None or not direction.reverse", "if True"),
+    ("mgu", definition, "iterate", "z if t is None else t for", "z if t is None else t.roll(1, 0) for"),
     ("mgu", loop_op, "loop_in_kernel", "zero_masked_steps(h, mask)", "h"),
     ("mgu", loop_op, "_before_each_step", "if reverse else", "if not reverse else"),
-    ("mgu", loop, "loop_cells", "flags(mask), flags(resets)", "flags(None), flags(resets)"),
-    ("mgu", step, "zoned", "(mask, b, a)", "(mask, a, b)"),
-    ("lstm", runners.torch, "_aligned", "if padding_gates:", "if False:"),
-    ("lstm", runners.torch, "_padded", "if not ragged_left:", "if True:"),
-    ("gru", runners.torch, "_last_valid", "lengths - 1", "lengths - 2"),
-    ("gru", packing.Segments, "start", "hx[self.first.clamp(min=0)], 0", "hx[self.first.clamp(min=0)], 1"),
-    ("gru", masking, "reversed_resets", "resets[:, 1:]", "resets[:, :-1]"),
-    ("gru", RecurrentLayer, "_run", "start, weights = tuple(s[index]", "start, weights = tuple(s[0]"),
+    ("mgu", loop_cpu, "loop_cells", "flags(mask), flags(resets)", "flags(None), flags(resets)"),
+    ("mgu", definition, "one_step", "(mask, b, a)", "(mask, a, b)"),
+    ("lstm", torch_path, "_aligned", "if padding_gates:", "if False:"),
+    ("lstm", torch_path, "_padded", "if not ragged_left:", "if True:"),
+    ("gru", torch_path, "_last_valid", "lengths - 1", "lengths - 2"),
+    ("gru", Segments, "start", "hx[self.first.clamp(min=0)], 0", "hx[self.first.clamp(min=0)], 1"),
+    ("gru", definition, "reversed_resets", "resets[:, 1:]", "resets[:, :-1]"),
+    ("gru", RecurrentLayer, "_run", "tuple(s[index] for s in state)", "tuple(s[0] for s in state)"),
     ("gru", module.RecurrentModule, "_project", ".flatten(-2)", ".flatten(-2) + 0.1"),
-    ("gru", packing, "repacked", "output[like.sorted_indices]", "output"),
+    ("gru", layer, "repacked", "output[like.sorted_indices]", "output"),
 ]  # fmt: skip
 
 
@@ -86,17 +87,17 @@ def test_a_broken_line_is_seen(cell, owner, name, line, broken, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize("cell", sorted({MUTATIONS[i][0] for i in FAST}))
 def test_the_same_lines_unbroken_hold(cell, monkeypatch):
-    for other, owner, name, line, _ in MUTATIONS:
-        if other == cell:
-            mutate(monkeypatch, owner, name, line, line)
+    lines = {(owner, name): line for other, owner, name, line, _ in MUTATIONS if other == cell}
+    for (owner, name), line in lines.items():
+        mutate(monkeypatch, owner, name, line, line)
     assert all(row.holds for row in check_cell(cell, ("float64",)))
 
 
 @pytest.fixture(autouse=True, scope="module")
 def programs():
     """Kernels come from the equations as they are."""
-    for record in CELLS.values():
-        cell_program(record.equations())
+    for cell in (record.equations() for record in CELLS.values()):
+        kind_of(cell).why_no_program(cell)
 
 
 def mutate(monkeypatch, owner, name, line, broken):
@@ -113,8 +114,6 @@ def mutate(monkeypatch, owner, name, line, broken):
         for key, value in list(vars(loaded).items()):
             if value is original:
                 monkeypatch.setattr(loaded, key, changed)
-            elif isinstance(value, Runner) and original in value:
-                monkeypatch.setattr(loaded, key, Runner(*(changed if part is original else part for part in value)))
             elif isinstance(value, dict):
                 for inner in [k for k, v in value.items() if v is original]:
                     monkeypatch.setitem(value, inner, changed)

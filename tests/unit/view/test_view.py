@@ -39,7 +39,7 @@ FORECASTS = {"two seasons": TWO, "one": {}, "none": {"seasons": None}, "members"
 
 
 def stepped(folder, rows):
-    """What the module of a step finds at each, by name; the page's graph is made of it."""
+    """The outputs of the module of a step at each step, by name; the page's graph is made of it."""
     step = WatchedStep(step_answer(page.open_finished(folder).model.eval().float(), str(folder)))
     states, example = step.initial(), step.answer.example
     numbers = [f"layer_{n}_{name}" for n, one in enumerate(first_step(step)[0]) for name in number_names(one)]
@@ -55,7 +55,7 @@ def unpacked(graph):
     return onnxruntime.InferenceSession(gzip.decompress(base64.b64decode(graph)))
 
 
-def demand_the_step_of(folder, model, rows):
+def check_the_step_of(folder, model, rows):
     """The graph, as the page runs it, is the module."""
     session, kept = unpacked(model.step), np.frombuffer(base64.b64decode(model.initial), "<f4")
     ends = np.cumsum([state.size for state in model.states])
@@ -87,13 +87,13 @@ def of_numbers(folder, kind):
 
 @pytest.fixture(scope="module")
 def mingru(tmp_path_factory):
-    """Its folder and its view, which takes longest."""
+    """The folder of a MinGRU and its view, which takes longest."""
     folder = saved(tmp_path_factory.mktemp("mingru"), num_hidden_layers=1)
     return folder, view_of(folder)
 
 
 def test_the_graph_of_a_step_is_that_step(mingru):
-    demand_the_step_of(*mingru, [[1], [4], [2], [4]])
+    check_the_step_of(*mingru, [[1], [4], [2], [4]])
 
 
 @pytest.mark.slow
@@ -112,7 +112,7 @@ def test_the_graph_of_every_kind_of_step_is_that_step(kind, tmp_path):
         of_pooling(tmp_path, kind)
     else:
         saved(tmp_path, "mingru" if kind == "blocks" else kind, block=kind == "blocks")
-    demand_the_step_of(tmp_path, view_of(tmp_path), rows)
+    check_the_step_of(tmp_path, view_of(tmp_path), rows)
 
 
 def test_a_step_has_the_gates_of_the_whole_sequence(tmp_path):
@@ -265,7 +265,7 @@ def test_the_graphs_of_a_model_that_reads_all_first_are_its_modules(kind, tmp_pa
         with torch.no_grad():
             expected = step_answer(model, "a folder").context(typed[:steps])
         np.testing.assert_allclose(rows, expected, atol=ALLOWED, rtol=ALLOWED)
-    demand_the_step_of(tmp_path, view, rows)
+    check_the_step_of(tmp_path, view, rows)
 
 
 def test_a_forecast_by_steps_is_that_of_the_window(tmp_path):

@@ -28,7 +28,7 @@ def browser():
 
 @pytest.fixture(scope="module")
 def folders(browser, tmp_path_factory):
-    """Of an LSTM and a MinGRU, viewed already: exporting their graphs takes longest."""
+    """The folders of an LSTM and a MinGRU, viewed already: exporting their graphs takes longest."""
     models = [saved(tmp_path_factory.mktemp("models") / cell, cell) for cell in ("lstm", "mingru")]
     for folder in models:
         page.view_of(folder)
@@ -80,7 +80,7 @@ NUMBERS = """
 """
 
 
-def demand_numbers_of(tab, folders, text):
+def check_numbers_of(tab, folders, text):
     for found, folder in zip(tab.evaluate(NUMBERS), folders, strict=True):
         tokens, logits, traced = expected_of(folder, text)
         assert found["read"] == tokens
@@ -103,7 +103,7 @@ def test_a_sentence_is_typed_and_the_strips_move(shown, folders):
     assert all(one != two for one, two in zip(before, after, strict=True))
     for text in (TEXT, TEXT[:20] + "again"):  # what did not change is not read again, and is not wrong
         typed(tab, text)
-        demand_numbers_of(tab, folders, text)
+        check_numbers_of(tab, folders, text)
 
 
 @pytest.mark.slow
@@ -227,7 +227,7 @@ def test_gates_in_the_page_are_those_of_inspect_for_every_cell(shown, tmp_path):
     folders = [saved(tmp_path / cell, cell, num_hidden_layers=1) for cell in CELLS]
     tab = shown(*folders)
     typed(tab, TEXT)
-    demand_numbers_of(tab, folders, TEXT)
+    check_numbers_of(tab, folders, TEXT)
 
 
 @pytest.mark.slow

@@ -25,7 +25,7 @@ ANCHORS: Mapping[str, tuple[str, ...]] = {
     **{quarter: tuple(f"-{month}" for month in MONTHS[:3]) for quarter in ("QS", "QE", "BQS", "BQE")},
     **{year: tuple(f"-{month}" for month in MONTHS) for year in ("YS", "YE", "BYS", "BYE")},
 }  # fmt: skip
-"""What stands after the names of steps that begin on any weekday or month."""
+"""The suffixes of the names of steps that begin on any weekday or month."""
 CALENDAR = (
     *(f"{year}-{month}" for year in ("YS", "YE", "BYS", "BYE") for month in MONTHS),
     *(f"{quarter}-{month}" for quarter in ("QS", "QE", "BQS", "BQE") for month in MONTHS[:3]),
@@ -41,20 +41,21 @@ PATTERNS: Mapping[str, tuple[int, int]] = {
     **{month: (12, 12) for month in ("MS", "ME", "BMS", "BME", "CBMS", "CBME", "WOM", "LWOM")},
     **{quarter: (4, 4) for quarter in ("QS", "QE", "BQS", "BQE", "REQ")},
 }  # fmt: skip
-"""By the base of pandas' offset: after how many a pattern repeats, and how many a year has (of days: whole weeks)."""
+"""The steps of two periods, by the base of pandas' offset: after how many a pattern repeats, and how many a year has
+(of days: whole weeks)."""
 MINUTE, HOUR, DAY, WEEK = (int(pd.Timedelta(1, unit).value) for unit in ("min", "h", "D", "W"))
 LONGEST_SEASON = 400
 """Steps, of a season that is guessed."""
 OF_A_YEAR, MOST_ROUNDED_YEAR = (4, 12, 52), 0.005
 """Steps that a year of fractions may have: quarters, months, weeks; and how far a year of them may be off."""
 LONGEST_STEP = 1 << 63
-"""As a number, or in nanoseconds."""
+"""The longest step, as a number or in nanoseconds."""
 MOST_ROUNDED = 0.125
-"""Of a step: the last decimal of times that are rounded, such as 0.333, at most."""
+"""The largest rounding error, as a fraction of a step: the last decimal of times such as 0.333."""
 MOST_GATHERED = 1e-6
-"""Of a step, by which a sum of binary fractions may be off."""
+"""The fraction of a step by which a sum of binary fractions may be off."""
 MOST_STEPS = 1 << 53
-"""Between numbers that are not whole: more steps than a float counts."""
+"""The most steps between numbers that are not whole: a float counts no further."""
 MOST_PARTS = 1_000
 """A step such as 1/3 of a unit is a fraction of so many parts at most."""
 
@@ -64,9 +65,9 @@ class Frequency:
     """Times that follow each other: pandas' name of the step between dates, or a step between numbers."""
 
     name: str
-    """Such as "h", "15min", "W-SAT", "MS"; `NUMBERS` for times that are numbers."""
+    """The name of the frequency, such as "h", "15min", "W-SAT", "MS"; `NUMBERS` for times that are numbers."""
     step: float | int = 0
-    """Between numbers; an int between whole ones."""
+    """The difference between successive numbers; an int between whole ones."""
     of_a_year: int | None = field(default=None, compare=False)
     """Steps of a year, where the numbers are years with a fraction, as R writes months: 1949.0833."""
 
@@ -75,12 +76,12 @@ class Frequency:
 
     @property
     def setting(self) -> str:
-        """What `as_frequency` reads."""
+        """The setting that `as_frequency` reads."""
         return repr(self.step) if self.name == NUMBERS else self.name
 
     @property
     def nanoseconds(self) -> int | None:
-        """Of a step of minutes, days or other units that are always equally long."""
+        """The length of a step of minutes, days or other units that are always equally long."""
         return None if self.name == NUMBERS else _nanoseconds(_offset(self.name))
 
     @property
@@ -94,7 +95,7 @@ class Frequency:
         return float((times[-1] - times[0]).astype(np.float64)) / step if step else 0.0
 
     def form(self, form: TimeForm) -> TimeForm:
-        """How times are written, with the decimals of numbers between them that no row has."""
+        """The form in which times are written, with the decimals of numbers between them that no row has."""
         decimals = decimals_of(np.array([self.step], np.float64)) if self.name == NUMBERS else 0
         few = decimals <= MOST_DECIMALS or not form.decimals
         return replace(form, decimals=max(form.decimals, decimals)) if few else form
@@ -119,9 +120,9 @@ class Frequency:
         if step is None:
             return np.asarray(self._calendar(times))
         steps = np.arange(places[-1] + 1)
-        found: np.ndarray = times[0] + step * (steps if isinstance(step, float) else steps.astype(_unit(times)))
-        found[places] = times
-        return found
+        times_on_grid: np.ndarray = times[0] + step * (steps if isinstance(step, float) else steps.astype(_unit(times)))
+        times_on_grid[places] = times
+        return times_on_grid
 
     def _equal_step(self, times: np.ndarray) -> float | int | None:
         """A float where numbers are not whole; nanoseconds of dates; None of months and business days."""
@@ -146,10 +147,10 @@ class Frequency:
         """
         last, ahead, step = times[-1], np.arange(1, steps + 1), self._equal_step(times)
         if isinstance(step, float):
-            found = np.asarray(last + step * ahead)
-            if not (np.diff(found, prepend=np.float64(last)) > 0).all():
+            later = np.asarray(last + step * ahead)
+            if not (np.diff(later, prepend=np.float64(last)) > 0).all():
                 raise DataError(f"times of {last:g} are too large for 64 bits to hold a step ({self}) beside them")
-            return found
+            return later
         try:
             if step is not None:
                 np.int64(int(last.astype(np.int64)) + step * steps)  # refuses what would wrap around
@@ -168,7 +169,7 @@ class Frequency:
         return replace(exact if (exact.places(times) >= 0).all() else self, of_a_year=count)
 
     def _shift(self, moment: np.datetime64) -> np.timedelta64:
-        """How far times lie behind the first days of months."""
+        """The distance of times from the first days of months."""
         day = pd.Timestamp(moment).day
         begins = self.name.partition("-")[0].lstrip("0123456789") in BEGINS
         return np.timedelta64(day - 1 if begins and day <= EVERY_MONTH_HAS else 0, "D")
@@ -188,8 +189,8 @@ class Frequency:
             tuple(round(whole / nanoseconds) for whole in wholes if whole % nanoseconds == 0)
             for wholes in ((DAY, WEEK), (HOUR,), (MINUTE,))
         ]
-        found = [tuple(count for count in several if 1 < count <= LONGEST_SEASON) for several in counts]
-        return next((several for several in found if several), (1,))
+        periods = [tuple(count for count in several if 1 < count <= LONGEST_SEASON) for several in counts]
+        return next((several for several in periods if several), (1,))
 
 
 def as_frequency(name: str) -> Frequency:
@@ -200,32 +201,32 @@ def as_frequency(name: str) -> Frequency:
     """
     try:
         number = int(name) if name.isdecimal() else float(name)
-        found = Frequency(NUMBERS, int(number) if math.isfinite(number) and number == int(number) else number)
+        frequency = Frequency(NUMBERS, int(number) if math.isfinite(number) and number == int(number) else number)
     except ValueError:
         try:
-            found = Frequency(_offset(name).freqstr)
+            frequency = Frequency(_offset(name).freqstr)
         except ValueError as error:
             raise DataError(
                 f"--frequency {name}: must be a step such as h, 15min, D, W or MS, or a number between times that are "
                 "numbers"
             ) from error
-    step = found.step if found.name == NUMBERS else found.nanoseconds or _offset(found.name).n
+    step = frequency.step if frequency.name == NUMBERS else frequency.nanoseconds or _offset(frequency.name).n
     if not 0 < step < LONGEST_STEP:
         raise DataError(f"--frequency {name}: the step must be above 0, and at most what 64 bits hold")
-    return found
+    return frequency
 
 
 def named_alike(name: str) -> list[Frequency]:
-    """What a name without a weekday or month may mean, the likeliest first: W ends on any day, QS begins in any month,
-    and M, Q and Y are their first days or their last.
+    """The frequencies that a name without a weekday or month may mean, the likeliest first: W ends on any day, QS
+    begins in any month, and M, Q and Y are their first days or their last.
 
     Raises:
         DataError: as `as_frequency`.
     """
     count, base = cast(re.Match[str], re.match(r"(\d*)(.*)", name)).groups()
     bases = [f"{base}S", f"{base}E"] if base in ("M", "Q", "Y") else [base]
-    names = [f"{count}{one}{anchor}" for one in bases for anchor in ("", *ANCHORS.get(one, ()))]
-    return [as_frequency(one) for one in names]
+    names = [f"{count}{candidate}{anchor}" for candidate in bases for anchor in ("", *ANCHORS.get(candidate, ()))]
+    return [as_frequency(candidate) for candidate in names]
 
 
 def frequency_of(times: np.ndarray) -> Frequency | None:
@@ -237,8 +238,10 @@ def frequency_of(times: np.ndarray) -> Frequency | None:
     if len(times) < 3:
         return None
     kinds = {"i": _of_whole_numbers, "f": _of_fractions, "m": _of_equal_steps, "M": _of_dates}
-    found = next((one for one in kinds[times.dtype.kind](times) if (one.places(times) >= 0).all()), None)
-    return None if found is None else found.of_years(times)
+    frequency = next(
+        (candidate for candidate in kinds[times.dtype.kind](times) if (candidate.places(times) >= 0).all()), None
+    )
+    return None if frequency is None else frequency.of_years(times)
 
 
 def _of_whole_numbers(times: np.ndarray) -> Iterator[Frequency]:
@@ -259,7 +262,7 @@ def _of_fractions(times: np.ndarray) -> Iterator[Frequency]:
 
 
 def _of_equal_steps(times: np.ndarray) -> Iterator[Frequency]:
-    """Of dates a whole number of weeks under its own name, W-SAT."""
+    """The frequency of equal steps; a whole number of weeks has its own name, W-SAT."""
     shortest = int(np.diff(times).min().astype(np.int64))
     weeks = shortest // WEEK if shortest % WEEK == 0 and times.dtype.kind == "M" else 0
     if weeks:
@@ -307,8 +310,9 @@ def _places_of_fractions(times: np.ndarray, step: float) -> np.ndarray:
 
 
 def _rounding(times: np.ndarray, step: float) -> float:
-    """By how much times may be off: by some of their last binary digits, which a sum of many steps gathers; or by the
-    last decimal where the step, such as 1/3, has more decimals than they."""
+    """The error that times may have: some of their last binary digits, which a sum of many steps gathers; or the
+    last decimal where the step, such as 1/3, has more decimals than they.
+    """
     decimals, binary = decimals_of(times), float(np.spacing(np.abs(times).max()))
     if decimals > MOST_DECIMALS:
         return max(4 * binary, min(len(times) * binary, MOST_GATHERED * step))
@@ -340,7 +344,7 @@ def _offset(name: str) -> Any:
 
 
 def _nanoseconds(offset: Any) -> int | None:
-    """Of an offset that is always equally long."""
+    """The length of an offset that is always equally long."""
     if isinstance(offset, Day):
         return int(offset.n) * DAY
     return int(offset.nanos) if isinstance(offset, Tick) else None
@@ -350,7 +354,7 @@ CALENDAR_FEATURES: Mapping[str, tuple[str, int]] = {
     "minute-of-hour": ("minute", 60), "hour-of-day": ("hour", 24), "day-of-week": ("dayofweek", 7),
     "day-of-month": ("day", 31), "day-of-year": ("dayofyear", 366), "month-of-year": ("month", 12),
 }  # fmt: skip
-"""By name: pandas' attribute, and after how many it begins anew."""
+"""The pandas attribute of each feature, and the number after which it begins anew."""
 
 
 def calendar_features(times: np.ndarray, names: tuple[str, ...]) -> np.ndarray:
@@ -360,10 +364,10 @@ def calendar_features(times: np.ndarray, names: tuple[str, ...]) -> np.ndarray:
         times: (time,), datetime64, by the clock of their zone.
         names: of `CALENDAR_FEATURES`.
     """
-    found = np.empty((len(times), 2 * len(names)), np.float32)
+    features = np.empty((len(times), 2 * len(names)), np.float32)
     index = pd.DatetimeIndex(times) if names else None
     for place, name in enumerate(names):
         attribute, period = CALENDAR_FEATURES[name]
         angle = 2 * np.pi * np.asarray(getattr(index, attribute)) / period
-        found[:, 2 * place], found[:, 2 * place + 1] = np.sin(angle), np.cos(angle)
-    return found
+        features[:, 2 * place], features[:, 2 * place + 1] = np.sin(angle), np.cos(angle)
+    return features

@@ -15,7 +15,7 @@ from gatedrnn.errors import DataError
 
 
 class Asked(NamedTuple):
-    """What a forecast is made from and for."""
+    """The inputs of a forecast, and the steps that it is for."""
 
     table: SeriesTable
     """Each series with `horizon` steps after its last value."""
@@ -25,9 +25,9 @@ class Asked(NamedTuple):
 
     def batch(self) -> Batch:
         """The context of every series, and its known covariates."""
-        found = self.windows.collate(np.stack([np.arange(len(self.origins)), self.origins], axis=1))
-        del found["labels"]
-        return found
+        contexts = self.windows.collate(np.stack([np.arange(len(self.origins)), self.origins], axis=1))
+        del contexts["labels"]
+        return contexts
 
 
 def read_asked(path: Path, columns: Columns, calendar: tuple[str, ...], context: int, horizon: int) -> Asked:
@@ -45,8 +45,11 @@ def asked_of(table: SeriesTable, calendar: tuple[str, ...], context: int, horizo
     Raises:
         DataError: known covariates of one of them are missing.
     """
-    origins = np.array([int(np.flatnonzero(~np.isnan(one.values))[-1]) + 1 for one in table.series])
-    series = [_extended(one, int(origin), horizon, table) for one, origin in zip(table.series, origins, strict=True)]
+    origins = np.array([int(np.flatnonzero(~np.isnan(series_ahead.values))[-1]) + 1 for series_ahead in table.series])
+    series = [
+        _extended(series_ahead, int(origin), horizon, table)
+        for series_ahead, origin in zip(table.series, origins, strict=True)
+    ]
     whole = with_calendar(replace(table, series=series), calendar)
     deviation = over_series(deviation_of, table, origins)
     nothing = np.full(len(series), np.nan)
@@ -54,22 +57,22 @@ def asked_of(table: SeriesTable, calendar: tuple[str, ...], context: int, horizo
     return Asked(whole, origins, windows)
 
 
-def _extended(one: OneSeries, origin: int, horizon: int, table: SeriesTable) -> OneSeries:
-    more = max(0, origin + horizon - len(one.times))
-    times = np.concatenate([one.times, table.frequency.after(one.times, more)])[: origin + horizon]
+def _extended(series: OneSeries, origin: int, horizon: int, table: SeriesTable) -> OneSeries:
+    more = max(0, origin + horizon - len(series.times))
+    times = np.concatenate([series.times, table.frequency.after(series.times, more)])[: origin + horizon]
 
     def longer(values: np.ndarray) -> np.ndarray:
         padding = np.full((more, *values.shape[1:]), np.nan, values.dtype)
         return np.concatenate([values, padding])[: origin + horizon]
 
-    known = longer(one.known)
+    known = longer(series.known)
     missing = np.isnan(known[origin:])
     if missing.any():
         step, column = np.argwhere(missing)[0]
-        moment = one.form.written(times[[origin + step]])[0]
+        moment = series.form.written(times[[origin + step]])[0]
         raise DataError(
-            f"{table.source['name']}: series {one.name}: column {table.columns.known[column]!r} has no value at "
+            f"{table.source['name']}: series {series.name}: column {table.columns.known[column]!r} has no value at "
             f"{moment}; a forecast of {horizon} steps needs the known covariates of each of them, in rows without a "
             "value of the target"
         )
-    return replace(one, times=times, values=longer(one.values), known=known, past=longer(one.past))
+    return replace(series, times=times, values=longer(series.values), known=known, past=longer(series.past))

@@ -1,11 +1,11 @@
-"""After how many steps the series of a table repeat themselves: by the calendar, and by what the values show."""
+"""The seasons of a table's series, in steps: from the calendar, and from the values."""
 
 from collections.abc import Sequence
 
 import numpy as np
 
 MOST_SERIES = 50
-"""That are looked at, evenly over a table."""
+"""The most series that are looked at, evenly over a table."""
 LEAST_SEASONS = 3
 """A season that is guessed must fit so many times into the training part of the longest series."""
 SIGNIFICANT = 1.645
@@ -15,12 +15,12 @@ CLEAR, REPEATED = 0.5, 0.4
 LONGEST = 60
 """Steps of such a season."""
 SHOWN_BY = 1 / 3
-"""More of the series must show a longer season; to the others it does little, since seasons are shrunk by as much
-as chance makes of them."""
+"""The share of the series above which a longer season is taken; to the others it does little, since seasons are
+shrunk by as much as chance makes of them."""
 DAYS = 7
-"""Of a week: such a season is looked for beside one that is found without a calendar."""
+"""The days of a week: such a season is looked for beside one that is found without a calendar."""
 NEARLY = 0.9
-"""Of the highest peak, what counts as as high."""
+"""The fraction of the highest peak from which another counts as equally high."""
 
 
 def seasons_of(series: Sequence[np.ndarray], usual: Sequence[int]) -> tuple[int, ...]:
@@ -37,12 +37,12 @@ def seasons_of(series: Sequence[np.ndarray], usual: Sequence[int]) -> tuple[int,
     fitting = [season for season in usual if season == 1 or LEAST_SEASONS * season <= longest]
     if not fitting:
         return (usual[0],) if usual[0] <= longest else (1,)
-    looked_at = [series[place] for place in np.unique(np.linspace(0, len(series) - 1, MOST_SERIES).round().astype(int))]
+    looked_at = [series[index] for index in np.unique(np.linspace(0, len(series) - 1, MOST_SERIES).round().astype(int))]
     if fitting == [1]:
-        if (found := clear_season(looked_at)) is None:
+        if (shortest := clear_season(looked_at)) is None:
             return (1,)
         # Numbers of hours are days of 24 and weeks of 168, and nothing but the values says so.
-        fitting = [found, *([DAYS * found] if LEAST_SEASONS * DAYS * found <= longest else [])]
+        fitting = [shortest, *([DAYS * shortest] if LEAST_SEASONS * DAYS * shortest <= longest else [])]
     first, *others = fitting
     return (first, *(season for season in others if is_shown(looked_at, season, first)))
 
@@ -53,28 +53,32 @@ def is_shown(series: Sequence[np.ndarray], season: int, shorter: int) -> bool:
     votes = []
     for values in series:
         if len(values) >= LEAST_SEASONS * season:
-            own = autocorrelations(_without(values, shorter), season + shorter)
-            beside = max(own[season - shorter], own[season + shorter])
-            votes.append(own[season] - beside > SIGNIFICANT / np.sqrt(len(values)))
+            correlations = autocorrelations(_without(values, shorter), season + shorter)
+            beside = max(correlations[season - shorter], correlations[season + shorter])
+            votes.append(correlations[season] - beside > SIGNIFICANT / np.sqrt(len(values)))
     return bool(votes) and float(np.mean(votes)) > SHOWN_BY
 
 
 def clear_season(series: Sequence[np.ndarray]) -> int | None:
     """The lag of the first of the highest peaks of autocorrelation, where it is clear in most series, and once more at
     twice that lag."""
-    found = []
+    clear_peaks = []
     for values in series:
         longest = min(LONGEST, len(values) // (LEAST_SEASONS + 1))
-        own = autocorrelations(_without_line(values), 2 * longest)
-        peaks = [lag for lag in range(2, longest + 1) if own[lag] == own[max(1, lag - 2) : lag + 3].max()]
-        highest = max((own[lag] for lag in peaks), default=0.0)
-        best = next((lag for lag in peaks if own[lag] >= NEARLY * highest), 0)  # twice a season is a peak as well
-        clear = best > 0 and own[best] > CLEAR and own[2 * best] > REPEATED
+        correlations = autocorrelations(_without_line(values), 2 * longest)
+        peaks = [
+            lag for lag in range(2, longest + 1) if correlations[lag] == correlations[max(1, lag - 2) : lag + 3].max()
+        ]
+        highest = max((correlations[lag] for lag in peaks), default=0.0)
+        best = next(
+            (lag for lag in peaks if correlations[lag] >= NEARLY * highest), 0
+        )  # twice a season is a peak as well
+        clear = best > 0 and correlations[best] > CLEAR and correlations[2 * best] > REPEATED
         # Errors are scaled by those of repeating a season: one that makes none is no scale.
-        found.append(best if clear and np.nanmax(np.abs(values[best:] - values[:-best])) > 0 else 0)
-    lags, counts = np.unique(found, return_counts=True)
+        clear_peaks.append(best if clear and np.nanmax(np.abs(values[best:] - values[:-best])) > 0 else 0)
+    lags, counts = np.unique(clear_peaks, return_counts=True)
     first = int(lags[counts.argmax()])
-    return first if first and counts.max() > len(found) / 2 else None
+    return first if first and counts.max() > len(clear_peaks) / 2 else None
 
 
 def autocorrelations(values: np.ndarray, most: int) -> np.ndarray:
@@ -84,12 +88,13 @@ def autocorrelations(values: np.ndarray, most: int) -> np.ndarray:
     centred = np.where(there, values - np.nanmean(values), 0.0)
     size = 1 << int(np.ceil(np.log2(2 * len(values))))
     products, pairs = (
-        np.fft.irfft(np.square(np.abs(np.fft.rfft(one, size))), size) for one in (centred, there.astype(np.float64))
+        np.fft.irfft(np.square(np.abs(np.fft.rfft(signal, size))), size)
+        for signal in (centred, there.astype(np.float64))
     )
-    found = np.zeros(most + 1)
+    correlations = np.zeros(most + 1)
     lags = np.arange(min(most + 1, len(values)))
-    found[lags] = products[lags] / np.maximum(pairs[lags], 1)
-    return found / found[0] if found[0] > 0 else np.zeros_like(found)
+    correlations[lags] = products[lags] / np.maximum(pairs[lags], 1)
+    return correlations / correlations[0] if correlations[0] > 0 else np.zeros_like(correlations)
 
 
 def _without(values: np.ndarray, season: int) -> np.ndarray:

@@ -13,7 +13,7 @@ from gatedrnn.data.forecast.frequency import NUMBERS, Frequency, frequency_of, n
 from gatedrnn.data.rows import RawTable
 from gatedrnn.data.scale import FLOAT32
 from gatedrnn.data.series.fields import Decimal, Fields, holds_words
-from gatedrnn.data.series.long import SERIES_COLUMNS, demand_rising, numbers_in_column, times_in_column
+from gatedrnn.data.series.long import SERIES_COLUMNS, check_rising, numbers_in_column, times_in_column
 from gatedrnn.data.tables import FILE, column_of, read_all_columns, reader
 from gatedrnn.data.time_columns import LOOKED_AT, with_time_column
 from gatedrnn.data.times import Times
@@ -23,13 +23,13 @@ from gatedrnn.records import Json
 
 TARGET_COLUMNS = ("y", "value", "target")
 FEWEST_STEPS = 3
-"""Of each series, where none of the columns has a usual name for them."""
+"""The fewest steps of each series, where none of the columns has a usual name for them."""
 MOST_GAPS = 20
 """Times of a series' grid over times that are in the file, at most: beyond, the frequency is wrong."""
 
 
 class Columns(NamedTuple):
-    """Which columns are what; None and () where they are guessed."""
+    """The roles of columns; None and () where they are guessed."""
 
     target: tuple[str, ...] = ()
     series: str | None = None
@@ -50,7 +50,7 @@ class Columns(NamedTuple):
 
     @property
     def fields(self) -> Fields:
-        """How those of a table are read."""
+        """The way in which a table's fields are read."""
         return Fields(self.missing, self.decimal, self.date_order)
 
 
@@ -61,13 +61,13 @@ class SeriesTable:
     series: list[OneSeries]
     frequency: Frequency
     columns: Columns
-    """None of them left to guess; `series` is None where the table is wide."""
+    """The roles of columns, none of them left to guess; `series` is None where the table is wide."""
     source: dict[str, Json]
     """Name, rows and sha256, without any path."""
     unused: tuple[str, ...] = ()
     """Columns that nothing reads, but those that only count the rows."""
     said: str = ""
-    """Which columns were taken as what."""
+    """A line that says which columns were taken as what."""
 
 
 class _Rows(NamedTuple):
@@ -103,25 +103,27 @@ def read_table(path: Path, columns: Columns, *, future: bool = False) -> SeriesT
         name: numbers_in_column(path, data, name, columns.fields)
         for name in (*columns.target, *columns.known, *columns.past, *columns.fixed)
     }
-    found = _rows(data, columns, path, times)
-    said = " Rows are put in the order of time." if any((np.diff(one.rows) < 0).any() for one in found) else ""
-    frequency, times = _frequency_and_times(found, columns, times, path)
-    series = [_on_grid(one, columns, times, of_numbers, frequency, path) for one in found]
-    for one, rows in zip(series, found, strict=True):
-        if np.isnan(one.values).all():
-            raise DataError(f"{path}: series {one.name}: all values are missing")
-        _demand_float32(rows, of_numbers[rows.target], path)
+    rows_of_series = _rows(data, columns, path, times)
+    said = (
+        " Rows are put in the order of time." if any((np.diff(rows.rows) < 0).any() for rows in rows_of_series) else ""
+    )
+    frequency, times = _frequency_and_times(rows_of_series, columns, times, path)
+    series = [_on_grid(rows, columns, times, of_numbers, frequency, path) for rows in rows_of_series]
+    for on_grid, rows in zip(series, rows_of_series, strict=True):
+        if np.isnan(on_grid.values).all():
+            raise DataError(f"{path}: series {on_grid.name}: all values are missing")
+        _check_float32(rows, of_numbers[rows.target], path)
     others = [name for name in data.column_names if name not in (columns.series, columns.time)]
-    kept, left_out = without_row_numbers(data, others, list(of_numbers))
+    names, left_out = without_row_numbers(data, others, list(of_numbers))
     wide = columns.series is None
     roles = {
         f"time ({times.form})": columns.time, "series": columns.target if wide else columns.series,
         "target": () if wide else columns.target, "known": columns.known, "past": columns.past, "fixed": columns.fixed,
     }  # fmt: skip
     return SeriesTable(
-        [one if future else _without_future(one) for one in series], frequency, columns,
+        [on_grid if future else _without_future(on_grid) for on_grid in series], frequency, columns,
         {"name": path.name, "rows": len(data), "sha256": data.sha256},
-        tuple(name for name in kept if name not in of_numbers),
+        tuple(name for name in names if name not in of_numbers),
         said_columns(path.name, roles, data.column_names, left_out) + said,
     )  # fmt: skip
 
@@ -174,7 +176,7 @@ def _rows(data: RawTable, columns: Columns, path: Path, times: Times) -> list[_R
     assert columns.time is not None
     groups = {name: rows[np.argsort(times.order[rows], kind="stable")] for name, rows in groups.items()}
     for name, rows in groups.items():
-        demand_rising(path, data, columns.time, times, name, rows)
+        check_rising(path, data, columns.time, times, name, rows)
         if columns.series is None:
             break  # all have the same times
     return [
@@ -188,25 +190,25 @@ def _column_of_series(data: RawTable, place: str, names: Sequence[str], order: n
     Raises:
         DataError: several do, each in its own way.
     """
-    found: dict[bytes, str] = {}
+    names_by_bytes: dict[bytes, str] = {}
     for name in names:
         values = [str(value) for value in data[name]]
         _, first, inverse, counts = np.unique(values, return_index=True, return_inverse=True, return_counts=True)
         rows = np.lexsort((order, inverse))
         again = (inverse[rows][1:] == inverse[rows][:-1]) & (order[rows][1:] == order[rows][:-1])
         if len(counts) > 1 and counts.min() >= FEWEST_STEPS and not again.any():
-            found.setdefault(first[inverse].tobytes(), name)
-    if len(found) > 1:
-        several = ", ".join(map(repr, found.values()))
+            names_by_bytes.setdefault(first[inverse].tobytes(), name)
+    if len(names_by_bytes) > 1:
+        several = ", ".join(map(repr, names_by_bytes.values()))
         raise DataError(
             f"{place}: times come more than once: which column holds the series? {several} could be it; name it with "
             "--series-column"
         )
-    return next(iter(found.values()), None)
+    return next(iter(names_by_bytes.values()), None)
 
 
 def _frequency_and_times(
-    found: list[_Rows], columns: Columns, times: Times, path: Path
+    rows_of_series: list[_Rows], columns: Columns, times: Times, path: Path
 ) -> tuple[Frequency, Times]:  # fmt: skip
     """The one of all series, and times on the axis where it is regular: hours pass whatever clocks do, days and months
     go by the calendar of the zone.
@@ -217,28 +219,30 @@ def _frequency_and_times(
     *instants, wall = times.axes()
     for some in instants:
         try:
-            frequency = _frequency(found, columns, some, path)
+            frequency = _frequency(rows_of_series, columns, some, path)
         except DataError:  # a series of days, over a change of its clock; or it is said below
             continue
-        if frequency.within_a_day and all((frequency.places(some.values[one.rows]) >= 0).all() for one in found):
+        if frequency.within_a_day and all(
+            (frequency.places(some.values[rows.rows]) >= 0).all() for rows in rows_of_series
+        ):
             return frequency, some
-    return _frequency(found, columns, wall, path), wall
+    return _frequency(rows_of_series, columns, wall, path), wall
 
 
-def _frequency(found: list[_Rows], columns: Columns, times: Times, path: Path) -> Frequency:
+def _frequency(rows_of_series: list[_Rows], columns: Columns, times: Times, path: Path) -> Frequency:
     if columns.frequency is not None:
-        return _named_frequency(columns.frequency, found, columns, times, path)
+        return _named_frequency(columns.frequency, rows_of_series, columns, times, path)
     named: dict[str, tuple[Frequency, str]] = {}
-    for one in found:
-        own = frequency_of(times.values[one.rows])
-        if own is not None:
-            named.setdefault(str(own), (own, one.name))
-        elif len(one.rows) > 2:
-            raise DataError(_irregular(one, columns, times, path))
+    for rows in rows_of_series:
+        step_of_rows = frequency_of(times.values[rows.rows])
+        if step_of_rows is not None:
+            named.setdefault(str(step_of_rows), (step_of_rows, rows.name))
+        elif len(rows.rows) > 2:
+            raise DataError(_irregular(rows, columns, times, path))
     if not named:
         raise DataError(f"{path}: no series has the three times that show a frequency; name it with --frequency")
     for frequency, _ in named.values():
-        if len(named) == 1 or all(_suits(frequency, times.values[one.rows]) for one in found):
+        if len(named) == 1 or all(_suits(frequency, times.values[rows.rows]) for rows in rows_of_series):
             return frequency
     (first, (_, one_name)), (second, (_, other)) = list(named.items())[:2]
     raise DataError(
@@ -258,7 +262,7 @@ def _most_steps(times: np.ndarray) -> int:
     return MOST_GAPS * len(times) + 1000
 
 
-def _named_frequency(name: str, found: list[_Rows], columns: Columns, times: Times, path: Path) -> Frequency:
+def _named_frequency(name: str, rows_of_series: list[_Rows], columns: Columns, times: Times, path: Path) -> Frequency:
     """The one that is asked for, where it is one of such times; of a name that may mean several, that of these."""
     what = f"--frequency {name}: column {columns.time!r} of {path.name} holds {times.form}"
     frequency, *others = named_alike(name)
@@ -268,84 +272,94 @@ def _named_frequency(name: str, found: list[_Rows], columns: Columns, times: Tim
         raise DataError(f"{what}; give a step such as h, 15min, D, W or MS")
     if times.form.kind == "clock" and frequency.nanoseconds is None:
         raise DataError(f"{what}; give a step such as h or 15min")
-    alike = (one for one in (frequency, *others) if all((one.places(times.values[r.rows]) >= 0).all() for r in found))
+    alike = (
+        candidate
+        for candidate in (frequency, *others)
+        if all((candidate.places(times.values[r.rows]) >= 0).all() for r in rows_of_series)
+    )
     return next(alike, frequency) if others else frequency.of_years(np.sort(times.order))
 
 
-def _irregular(one: _Rows, columns: Columns, times: Times, path: Path) -> str:
-    """What is said of times without a regular grid."""
-    said, own = f"{path}: series {one.name}: its times are not on a regular grid", times.values[one.rows]
-    if times.form.kind == "dates" and len(np.unique(own.astype("datetime64[M]"))) == len(own):
+def _irregular(rows: _Rows, columns: Columns, times: Times, path: Path) -> str:
+    """The message on times without a regular grid."""
+    said, moments = f"{path}: series {rows.name}: its times are not on a regular grid", times.values[rows.rows]
+    if times.form.kind == "dates" and len(np.unique(moments.astype("datetime64[M]"))) == len(moments):
         return f"{said}; where each row is a month, write the first day of it"
-    steps, counts = np.unique(np.diff(own), return_counts=True)
+    steps, counts = np.unique(np.diff(moments), return_counts=True)
     with np.errstate(over="ignore", invalid="ignore"):
-        ratios = np.diff(own) / steps[counts.argmax()]
-        place = int(np.abs(ratios - np.rint(ratios)).argmax())
-    before, after = times.form.written(own[place : place + 2])
+        ratios = np.diff(moments) / steps[counts.argmax()]
+        step = int(np.abs(ratios - np.rint(ratios)).argmax())
+    before, after = times.form.written(moments[step : step + 2])
     such = "" if times.form.kind == "numbers" else ", such as h or D"
     return (
-        f"{said}: row {one.rows[place + 1] + 1}, column {columns.time!r}, has {after} after {before}, which is no "
+        f"{said}: row {rows.rows[step + 1] + 1}, column {columns.time!r}, has {after} after {before}, which is no "
         f"whole number of the most frequent step; mend it, or name the step with --frequency{such}"
     )
 
 
 def _on_grid(
-    one: _Rows, columns: Columns, times: Times, numbers: dict[str, np.ndarray], frequency: Frequency, path: Path
+    raw: _Rows, columns: Columns, times: Times, numbers: dict[str, np.ndarray], frequency: Frequency, path: Path
 ) -> OneSeries:  # fmt: skip
-    own = times.values[one.rows]
-    places, length = frequency.places(own), int(frequency.length(own)) + 1
-    if length > _most_steps(own):
+    moments = times.values[raw.rows]
+    places, length = frequency.places(moments), int(frequency.length(moments)) + 1
+    if length > _most_steps(moments):
         raise DataError(
-            f"{path}: series {one.name}: {len(own):,} times lie on a grid of {length:,} ({frequency}); name another "
-            "step with --frequency"
+            f"{path}: series {raw.name}: {len(moments):,} times lie on a grid of {length:,} ({frequency}); name "
+            "another step with --frequency"
         )
     off = np.flatnonzero((places < 0) | (np.diff(places, prepend=-1) == 0))
     if len(off):
-        row, written = int(one.rows[off[0]]), times.form.written(own[off[:1]])[0]
+        row, written = int(raw.rows[off[0]]), times.form.written(moments[off[:1]])[0]
         raise DataError(
-            f"{path}: row {row + 1}, column {columns.time!r}: {written} of series {one.name} is not on the grid of its "
+            f"{path}: row {row + 1}, column {columns.time!r}: {written} of series {raw.name} is not on the grid of its "
             f"other times ({frequency})"
         )
 
     if len(places) > 2 and np.diff(places).min() > 1:
         raise DataError(
-            f"{path}: series {one.name}: no two of its times are one step apart ({frequency}): its own step is longer, "
+            f"{path}: series {raw.name}: no two of its times are one step apart ({frequency}): its own step is longer, "
             "or not regular; name it with --frequency"
         )
-    grid, form = frequency.grid(own), frequency.form(times.form)
+    grid, form = frequency.grid(moments), frequency.form(times.form)
 
     def laid(names: tuple[str, ...]) -> np.ndarray:
-        found: np.ndarray = np.full((len(grid), len(names)), np.nan)
+        on_grid: np.ndarray = np.full((len(grid), len(names)), np.nan)
         for column, name in enumerate(names):
-            found[places, column] = numbers[name][one.rows]
-        return found
+            on_grid[places, column] = numbers[name][raw.rows]
+        return on_grid
 
     fixed = laid(columns.fixed)[places]
     other = (fixed != fixed[:1]) & ~(np.isnan(fixed) & np.isnan(fixed[:1]))
     changing = other.any(0)
     if changing.any():
         column = columns.fixed[int(changing.argmax())]
-        row = int(one.rows[int(other[:, int(changing.argmax())].argmax())])
-        raise DataError(f"{path}: row {row + 1}, column {column!r}: changes within series {one.name}, which is --fixed")
+        row = int(raw.rows[int(other[:, int(changing.argmax())].argmax())])
+        raise DataError(f"{path}: row {row + 1}, column {column!r}: changes within series {raw.name}, which is --fixed")
     return OneSeries(
-        one.name, grid, laid((one.target,))[:, 0], laid(columns.known), laid(columns.past), fixed[0], form
+        raw.name, grid, laid((raw.target,))[:, 0], laid(columns.known), laid(columns.past), fixed[0], form
     )  # fmt: skip
 
 
-def _demand_float32(one: _Rows, numbers: np.ndarray, path: Path) -> None:
-    """See that float32 holds each value in units of any window, which are no less than the least step between two."""
-    rows = one.rows[~np.isnan(numbers[one.rows])]
+def _check_float32(raw: _Rows, numbers: np.ndarray, path: Path) -> None:
+    """Check that float32 holds each value in units of any window, which are no less than the least step between two."""
+    rows = raw.rows[~np.isnan(numbers[raw.rows])]
     off, steps = np.abs(numbers[rows] - np.median(numbers[rows])), np.abs(np.diff(numbers[rows]))
     least = steps[steps > 0].min(initial=np.inf)
     if off.max() / least > FLOAT32 / len(rows):
         row = int(rows[off.argmax()])
         raise DataError(
-            f"{path}: row {row + 1}, column {one.target!r}: {numbers[row]:g} does not fit float32 beside values of "
-            f"series {one.name} that differ by {least:g}"
+            f"{path}: row {row + 1}, column {raw.target!r}: {numbers[row]:g} does not fit float32 beside values of "
+            f"series {raw.name} that differ by {least:g}"
         )
 
 
-def _without_future(one: OneSeries) -> OneSeries:
-    """Up to the last value: what follows are times that nothing is known of."""
-    last = int(np.flatnonzero(~np.isnan(one.values))[-1]) + 1
-    return replace(one, times=one.times[:last], values=one.values[:last], known=one.known[:last], past=one.past[:last])
+def _without_future(series: OneSeries) -> OneSeries:
+    """Cut a series after its last value: nothing is known of later times."""
+    last = int(np.flatnonzero(~np.isnan(series.values))[-1]) + 1
+    return replace(
+        series,
+        times=series.times[:last],
+        values=series.values[:last],
+        known=series.known[:last],
+        past=series.past[:last],
+    )

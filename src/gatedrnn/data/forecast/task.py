@@ -25,7 +25,7 @@ WITHOUT_SEASON, USUAL_CONTEXT = 8, 120
 MOST_OF_FOUR = 256
 """Steps that a context of four seasons may have; longer ones are of two."""
 BESIDE_SHORTER = 1.5
-"""Of the longest season in a context, where shorter ones tell the most: a longer context leaves fewer windows."""
+"""The part of a context in longest seasons, where shorter ones tell the most: a longer context leaves fewer windows."""
 FEWEST_ORIGINS, MOST_FORECASTS = 24, 2048
 """Forecasts in a window of training: all, as long as they are not too many steps together."""
 LEAST_STEPS = 3
@@ -33,16 +33,16 @@ LEAST_STEPS = 3
 
 
 class Read(NamedTuple):
-    """What a task reads."""
+    """The tables and settings that a task reads."""
 
     table: SeriesTable
-    apart: np.ndarray | None
+    test_lengths: np.ndarray | None
     """(series,): the steps that come from a file of their own; None without one."""
     sources: list[dict[str, Json]]
 
 
 class Cuts(NamedTuple):
-    """Where each series is cut, (series,): training ends before `validation`, validation before `test`."""
+    """The steps at which each series is cut, (series,): training ends before `validation`, validation before `test`."""
 
     validation: np.ndarray
     test: np.ndarray
@@ -50,8 +50,8 @@ class Cuts(NamedTuple):
 
     def parts(self) -> dict[str, tuple[np.ndarray, np.ndarray]]:
         """First and last cut of validation and test, as far as a series has them."""
-        found = {"validation": (self.validation, self.test), "test": (self.test, self.stop)}
-        return {split: part for split, part in found.items() if (part[0] < part[1]).any()}
+        cuts = {"validation": (self.validation, self.test), "test": (self.test, self.stop)}
+        return {split: part for split, part in cuts.items() if (part[0] < part[1]).any()}
 
 
 def load_forecast(settings: ForecastTask) -> TaskData:
@@ -63,10 +63,10 @@ def load_forecast(settings: ForecastTask) -> TaskData:
     read = read_tables(settings)
     notes = _notes(read.table)
     table = with_calendar(read.table, settings.calendar)
-    whole = np.array([len(one.values) for one in table.series])
-    usual = _seasons(settings, table, whole, read.apart)
+    whole = np.array([len(series.values) for series in table.series])
+    usual = _seasons(settings, table, whole, read.test_lengths)
     horizon = settings.horizon or _horizon(usual[0], int(np.median(whole)))
-    cuts = _cuts(settings, table, horizon, whole, read.apart)
+    cuts = _cuts(settings, table, horizon, whole, read.test_lengths)
     learned = {"train": cuts.validation, "train+validation": cuts.test, "all": cuts.stop}[settings.train_on]
     # The last value, a season of 1, is among the smoothers: beside a season it is not one.
     asked = tuple(sorted({season for season in settings.season if season > 1})) or settings.season[:1]
@@ -94,19 +94,19 @@ def load_forecast(settings: ForecastTask) -> TaskData:
     for split in ("validation", "test"):
         if split not in cuts.parts():
             notes.append(f"The series are too short for a {split} part of {horizon} steps: there is none.")
-    for split, found in evaluation.items():
-        if not len(found):
+    for split, part in evaluation.items():
+        if not len(part):
             raise DataError(f"{settings.task}: no series has a {split} part as long as the horizon, {horizon}")
-        if np.isnan(found.naive_error[found.places[:, 0]]).all():
-            raise DataError(_without_scale(table, seasons[0], split, found))
-        if not found.labelled[~np.isnan(found.naive_error[found.places[:, 0]])].any():
+        if np.isnan(part.naive_error[part.places[:, 0]]).all():
+            raise DataError(_without_scale(table, seasons[0], split, part))
+        if not part.labelled[~np.isnan(part.naive_error[part.places[:, 0]])].any():
             raise DataError(
                 f"{table.source['name']}: no value of the {split} part can be scored: all are missing there, in the "
                 f"{context} steps before, or in series that are constant; give other splits, such as a longer "
                 f"--{split}-steps"
             )
     features = _features(table, learned)
-    demand_float32(table, *(cast(list[float], features[name]) for name in ("covariate_means", "covariate_deviations")))
+    check_float32(table, *(cast(list[float], features[name]) for name in ("covariate_means", "covariate_deviations")))
     return TaskData(
         name=settings.task,
         model_inputs={
@@ -147,10 +147,10 @@ def read_tables(settings: ForecastTask, *, future: bool = False) -> Read:
         return Read(table, None, [table.source])
     columns = table.columns._replace(frequency=table.frequency.setting)
     continued = read_table(settings.test_file, columns, future=future)
-    lengths = [len(one.values) for one in table.series]
+    lengths = [len(series.values) for series in table.series]
     whole = _joined(table, continued)
-    apart = np.array([len(one.values) for one in whole.series]) - np.array(lengths)
-    return Read(whole, apart, [{**table.source, "split": "train"}, {**continued.source, "split": "test"}])
+    test_lengths = np.array([len(series.values) for series in whole.series]) - np.array(lengths)
+    return Read(whole, test_lengths, [{**table.source, "split": "train"}, {**continued.source, "split": "test"}])
 
 
 def with_calendar(table: SeriesTable, names: tuple[str, ...]) -> SeriesTable:
@@ -165,40 +165,46 @@ def with_calendar(table: SeriesTable, names: tuple[str, ...]) -> SeriesTable:
     if form.kind != "dates":
         raise DataError(f"{table.source['name']}: --calendar needs dates; times are {form} here")
     series = [
-        replace(one, known=np.concatenate([one.known, calendar_features(one.form.local(one.times), names)], axis=1))
-        for one in table.series
+        replace(
+            entry,
+            known=np.concatenate([entry.known, calendar_features(entry.form.local(entry.times), names)], axis=1),
+        )
+        for entry in table.series
     ]
     return replace(table, series=series)
 
 
-def demand_float32(table: SeriesTable, means: Sequence[float], deviations: Sequence[float]) -> None:
-    """See that covariates fit float32 in units of training's deviations, which are those of a model's last channels.
+def check_float32(table: SeriesTable, means: Sequence[float], deviations: Sequence[float]) -> None:
+    """Check that covariates fit float32 in units of training's deviations, which are those of a model's last channels.
 
     Raises:
         DataError: one does not; its series, time and column are named.
     """
-    for one in table.series:
-        fixed = np.broadcast_to(one.fixed, (len(one.times), len(one.fixed)))
-        columns = np.concatenate([one.known, one.past, fixed], axis=1)
+    for series in table.series:
+        fixed = np.broadcast_to(series.fixed, (len(series.times), len(series.fixed)))
+        columns = np.concatenate([series.known, series.past, fixed], axis=1)
         first = len(means) - columns.shape[1]
-        if columns.shape[1] and (found := first_beyond(columns, means[first:], deviations[first:])) is not None:
-            names = [*table.columns.known, *[""] * (one.known.shape[1] - len(table.columns.known))]
+        if columns.shape[1] and (at := first_beyond(columns, means[first:], deviations[first:])) is not None:
+            names = [*table.columns.known, *[""] * (series.known.shape[1] - len(table.columns.known))]
             names += [*table.columns.past, *table.columns.fixed]
             raise DataError(
-                f"{table.source['name']}: series {one.name}, {one.form.written(one.times[[found[0]]])[0]}, column "
-                f"{names[found[1]]!r}: {columns[found]:g} does not fit float32 in units of training's deviation there, "
-                f"{deviations[first + found[1]]:g}"
+                f"{table.source['name']}: series {series.name}, {series.form.written(series.times[[at[0]]])[0]}, "
+                f"column {names[at[1]]!r}: {columns[at]:g} does not fit float32 in units of training's deviation "
+                f"there, {deviations[first + at[1]]:g}"
             )
 
 
 def _notes(table: SeriesTable) -> list[str]:
-    notes, missing = [table.said] if table.said else [], sum(int(np.isnan(one.values).sum()) for one in table.series)
+    notes, missing = (
+        [table.said] if table.said else [],
+        sum(int(np.isnan(series.values).sum()) for series in table.series),
+    )
     if missing:
-        total = sum(len(one.values) for one in table.series)
+        total = sum(len(series.values) for series in table.series)
         notes.append(f"{missing:,} of {total:,} values are missing, times that the file leaves out among them.")
     if table.unused:
         notes.append("--target, --known, --past and --fixed give a column that is not used a role.")
-    constant = [one.name for one in table.series if np.nanmin(one.values) == np.nanmax(one.values)]
+    constant = [series.name for series in table.series if np.nanmin(series.values) == np.nanmax(series.values)]
     if constant:
         notes.append(f"Constant series: {', '.join(constant[:30])}.")
     return notes
@@ -210,29 +216,29 @@ def _joined(table: SeriesTable, after: SeriesTable) -> SeriesTable:
     Raises:
         DataError: the other file has other series, or times that do not follow.
     """
-    later = {one.name: one for one in after.series}
+    later = {earlier.name: earlier for earlier in after.series}
     series = []
-    for one in table.series:
-        if one.name not in later:
-            raise DataError(f"{after.source['name']}: has no series {one.name}, which is in {table.source['name']}")
-        then = later.pop(one.name)
+    for earlier in table.series:
+        if earlier.name not in later:
+            raise DataError(f"{after.source['name']}: has no series {earlier.name}, which is in {table.source['name']}")
+        then = later.pop(earlier.name)
         try:
-            form = joined_form((one.form, one.times), (then.form, then.times))
+            form = joined_form((earlier.form, earlier.times), (then.form, then.times))
         except DataError as error:
-            raise DataError(f"{after.source['name']}: series {one.name}: {error}") from error
-        following = table.frequency.after(one.times, 1)
-        if table.frequency.places(np.array([one.times[-1], then.times[0]])).tolist() != [0, 1]:
+            raise DataError(f"{after.source['name']}: series {earlier.name}: {error}") from error
+        following = table.frequency.after(earlier.times, 1)
+        if table.frequency.places(np.array([earlier.times[-1], then.times[0]])).tolist() != [0, 1]:
             raise DataError(
-                f"{after.source['name']}: series {one.name} begins at {then.form.written(then.times[:1])[0]}; after "
-                f"{table.source['name']} comes {one.form.written(following)[0]}"
+                f"{after.source['name']}: series {earlier.name} begins at {then.form.written(then.times[:1])[0]}; "
+                f"after {table.source['name']} comes {earlier.form.written(following)[0]}"
             )
-        if not np.array_equal(then.fixed, one.fixed, equal_nan=True):
-            raise DataError(f"{after.source['name']}: series {one.name}: its --fixed columns have other values")
+        if not np.array_equal(then.fixed, earlier.fixed, equal_nan=True):
+            raise DataError(f"{after.source['name']}: series {earlier.name}: its --fixed columns have other values")
         series.append(
             replace(
-                one, form=form, times=np.concatenate([one.times, then.times]),
-                values=np.concatenate([one.values, then.values]),
-                known=np.concatenate([one.known, then.known]), past=np.concatenate([one.past, then.past]),
+                earlier, form=form, times=np.concatenate([earlier.times, then.times]),
+                values=np.concatenate([earlier.values, then.values]),
+                known=np.concatenate([earlier.known, then.known]), past=np.concatenate([earlier.past, then.past]),
             )
         )  # fmt: skip
     if later:
@@ -241,20 +247,20 @@ def _joined(table: SeriesTable, after: SeriesTable) -> SeriesTable:
 
 
 def _cuts(
-    settings: ForecastTask, table: SeriesTable, horizon: int, whole: np.ndarray, apart: np.ndarray | None
+    settings: ForecastTask, table: SeriesTable, horizon: int, whole: np.ndarray, test_lengths: np.ndarray | None
 ) -> Cuts:
     """Splits by time. A part that is given by its steps has as many; a fraction, no less than the horizon, or none in a
     series that is too short."""
 
-    def steps(given: int | None, fraction: float, of: np.ndarray) -> np.ndarray:
-        return np.full_like(of, given) if given else np.maximum(horizon, np.round(fraction * of).astype(of.dtype))
+    def steps(asked: int | None, fraction: float, of: np.ndarray) -> np.ndarray:
+        return np.full_like(of, asked) if asked else np.maximum(horizon, np.round(fraction * of).astype(of.dtype))
 
-    test = apart if apart is not None else steps(settings.test_steps, settings.test_fraction, whole)
-    test = np.where(whole - test < LEAST_STEPS, 0, test) if apart is None else test
+    test = test_lengths if test_lengths is not None else steps(settings.test_steps, settings.test_fraction, whole)
+    test = np.where(whole - test < LEAST_STEPS, 0, test) if test_lengths is None else test
     validation = steps(settings.validation_steps, settings.validation_fraction, whole - test)
     validation = np.where(whole - test - validation < LEAST_STEPS, 0, validation)
     lacking = not test.any() or not validation.any()
-    if lacking and (settings.test_steps or settings.validation_steps or apart is not None):
+    if lacking and (settings.test_steps or settings.validation_steps or test_lengths is not None):
         longest = int(whole.argmax())
         raise DataError(
             f"{table.source['name']}: no series is long enough for a horizon of {horizon}: the longest, "
@@ -264,15 +270,15 @@ def _cuts(
         )
     if settings.train_steps:
         whole = np.minimum(whole, settings.train_steps + validation + test)
-    found = Cuts(whole - test - validation, whole - test, whole)
-    for one, stop in zip(table.series, found.validation, strict=True):
-        if np.isnan(one.values[:stop]).all():
-            raise DataError(f"{table.source['name']}: series {one.name}: all training values are missing")
-    return found
+    cuts = Cuts(whole - test - validation, whole - test, whole)
+    for series, stop in zip(table.series, cuts.validation, strict=True):
+        if np.isnan(series.values[:stop]).all():
+            raise DataError(f"{table.source['name']}: series {series.name}: all training values are missing")
+    return cuts
 
 
 def _without_scale(table: SeriesTable, season: int, split: str, windows: Windows) -> str:
-    """Why no error of a part can be put in units of a seasonal naive one."""
+    """The reason why no error of a part can be put in units of a seasonal naive one."""
     longest, name = int(windows.first.max()), table.source["name"]
     if longest <= season:
         return (
@@ -293,11 +299,11 @@ def _steps_of_seasons(seasons: Sequence[int]) -> int:
 
 
 def _seasons(
-    settings: ForecastTask, table: SeriesTable, whole: np.ndarray, apart: np.ndarray | None
+    settings: ForecastTask, table: SeriesTable, whole: np.ndarray, test_lengths: np.ndarray | None
 ) -> tuple[int, ...]:  # fmt: skip
-    """Those of the frequency and of what would be trained on with a horizon of a step."""
-    stops = _cuts(settings, table, 1, whole, apart).validation
-    training = [one.values[:stop] for one, stop in zip(table.series, stops, strict=True)]
+    """The seasons of the frequency, and of the values that a horizon of one step would train on."""
+    stops = _cuts(settings, table, 1, whole, test_lengths).validation
+    training = [series.values[:stop] for series, stop in zip(table.series, stops, strict=True)]
     return seasons_of(training, table.frequency.seasons)
 
 
@@ -309,8 +315,8 @@ def _horizon(season: int, steps: int) -> int:
 
 def _naive_error(values: np.ndarray, season: int) -> float:
     """Mean absolute difference from a season before; NaN where it is 0 but for rounding, or there is no pair."""
-    found = np.abs(values[season:] - values[:-season])
-    mean = float(np.nanmean(found)) if len(found) and not np.isnan(found).all() else np.nan
+    errors = np.abs(values[season:] - values[:-season])
+    mean = float(np.nanmean(errors)) if len(errors) and not np.isnan(errors).all() else np.nan
     return mean if mean > ROUNDING * np.nanmax(np.abs(values), initial=0.0) else np.nan
 
 
@@ -318,7 +324,7 @@ def over_series(of: Callable[[np.ndarray], float], table: SeriesTable, stop: np.
     """(series,): a figure of each series' values up to `stop`."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # of series without any value there
-        return np.array([of(one.values[:end]) for one, end in zip(table.series, stop, strict=True)])
+        return np.array([of(series.values[:end]) for series, end in zip(table.series, stop, strict=True)])
 
 
 def _counted(table: SeriesTable, learned: np.ndarray) -> bool:
@@ -334,12 +340,12 @@ def _features(table: SeriesTable, learned: np.ndarray) -> dict[str, Json]:
         learned: (series,), the steps of each that are trained on.
     """
     parts = zip(table.series, learned, strict=True)
-    training = [(one.known[:stop], one.past[:stop], one.fixed) for one, stop in parts]
-    columns = [np.concatenate([part[kind] for part in training]) for kind in (0, 1)]
+    training = [(series.known[:stop], series.past[:stop], series.fixed) for series, stop in parts]
+    columns = [np.concatenate([part[index] for part in training]) for index in (0, 1)]
     columns.append(np.stack([part[2] for part in training]))
     means, deviations, flagged = list[float](), list[float](), list[int]()
     for column in columns:
-        flagged += [len(means) + int(place) for place in np.flatnonzero(np.isnan(column).any(0))]
+        flagged += [len(means) + int(column_index) for column_index in np.flatnonzero(np.isnan(column).any(0))]
         mean, deviation = scale_of(column)
         means += np.nan_to_num(mean).tolist()
         deviations += deviation.tolist()

@@ -7,11 +7,11 @@ from gatedrnn.data.probes.probe import Numbers, Probe
 SOURCE = "Hochreiter & Schmidhuber 1997; drawn as in Arjovsky et al. 2016, arXiv:1511.06464"
 WITHIN = 0.04
 NEAR_ONE = 1 - (1 - WITHIN) ** 2
-"""How often the sum is that near to 1, which is its most frequent value."""
+"""The probability of a sum that near to 1, which is its most frequent value."""
 
 
 def _adding(random: np.random.Generator, rows: int, length: int) -> tuple[Numbers, Numbers]:
-    """At each step a number in [0, 1) and a mark: one step of each half of the sequence is marked."""
+    """Draw for each step a number in [0, 1) and a mark: one step of each half of the sequence is marked."""
     numbers = random.random((rows, length), dtype=np.float32)
     marks = np.zeros_like(numbers)
     half, all_rows = length // 2, np.arange(rows)

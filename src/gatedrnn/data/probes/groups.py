@@ -51,12 +51,12 @@ def table(size: int) -> Tokens:
 
 def neighbours(size: int) -> Tokens:
     """The permutations that change nothing, or swap two neighbours: products of them are all there are."""
-    found = [elements(size)[0]]
+    order = [elements(size)[0]]
     for i in range(size - 1):
         swapped = list(range(size))
         swapped[i], swapped[i + 1] = swapped[i + 1], swapped[i]
-        found.append(tuple(swapped))
-    return np.array([elements(size).index(element) for element in found])
+        order.append(tuple(swapped))
+    return np.array([elements(size).index(element) for element in order])
 
 
 def word_problem(name: str, size: int, generators: Tokens, asks: str) -> Probe:

@@ -1,4 +1,4 @@
-"""What a probe is: a task that asks one thing of a cell, drawn afresh at any length."""
+"""The definition of a probe: a task that asks one thing of a cell, drawn afresh at any length."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,13 +23,13 @@ class Probe:
 
     name: str
     asks: str
-    """What a cell needs for it, in a few words."""
+    """The ability that a cell needs for it, in a few words."""
     source: str
-    """Where the task is from."""
+    """The origin of the task."""
     vocabulary: int
-    """Of its tokens; 0 where it is made of numbers."""
+    """The number of its tokens; 0 where it is made of numbers."""
     classes: int
-    """That a label may have; 0 where it is a number."""
+    """The number of classes of a label; 0 where it is a number."""
     draw: Draw
     shortest: int = 1
     """The length below which there is no such row."""
@@ -59,7 +59,7 @@ class Probe:
 
 
 def labels_in(examples: Examples) -> int:
-    """How many answers a test asks for."""
+    """The number of answers that a test asks for."""
     return int((examples.labels != IGNORED).sum())
 
 

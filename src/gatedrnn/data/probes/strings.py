@@ -34,10 +34,10 @@ def _missing_duplicate(random: np.random.Generator, rows: int, length: int) -> t
     half = length // 2
     once = random.integers(0, 2, (rows, half))
     tokens = np.concatenate([once, once, np.full((rows, 1), 3)], axis=1)
-    place = half + random.integers(0, half, rows)
+    position = half + random.integers(0, half, rows)
     labels = np.full_like(tokens, IGNORED)
-    labels[:, -1] = tokens[np.arange(rows), place]
-    tokens[np.arange(rows), place] = 2  # what is missing
+    labels[:, -1] = tokens[np.arange(rows), position]
+    tokens[np.arange(rows), position] = 2  # what is missing
     return tokens, labels
 
 

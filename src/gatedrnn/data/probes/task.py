@@ -16,7 +16,8 @@ from gatedrnn.errors import DataError
 
 STEPS_PER_EPOCH = 100
 MOST_ROWS, TOKENS, LABELS = 2_000, 2**18, 256
-"""Of a test: rows at most, steps of all of them together, and labels at least, for which there may be more steps."""
+"""The most rows of a test, the most steps of all of them together, and the fewest labels, for which there may be more
+steps."""
 VALIDATED = 500
 """Rows at most of the validation split, which is gone through after each epoch."""
 # Streams of random numbers apart from training's, which starts with the run's own seed.
@@ -38,7 +39,7 @@ class FreshRows:
         return STEPS_PER_EPOCH
 
     def batch(self, seed: int, epoch: int, index: int, batch_size: int) -> Batch:
-        """As many more rows as they are shorter."""
+        """Draw a batch; it has as many more rows as they are shorter."""
         random = np.random.default_rng([seed, epoch, index])
         length, rows = self.length, batch_size
         if self.curriculum:
@@ -100,7 +101,7 @@ def load_probe(settings: ProbeTask) -> TaskData:
 
 @lru_cache
 def _steps(probe: Probe, length: int) -> int:
-    """Of a row: some probes ask after what they have shown."""
+    """The steps of a row: some probes ask after what they have shown."""
     inputs, _ = probe.rows(np.random.default_rng(0), 1, length)
     return int(inputs.shape[1])
 
@@ -108,10 +109,10 @@ def _steps(probe: Probe, length: int) -> int:
 def _drawn(
     probe: Probe, random: np.random.Generator, rows: int, length: int, labels: str
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    inputs, found = probe.rows(random, rows, length)
-    if labels == "last" and found.ndim == 2:
-        found[:, :-1] = IGNORED
-    return inputs, found
+    inputs, labels_drawn = probe.rows(random, rows, length)
+    if labels == "last" and labels_drawn.ndim == 2:
+        labels_drawn[:, :-1] = IGNORED
+    return inputs, labels_drawn
 
 
 def _read(probe: Probe) -> dict[str, Any]:

@@ -16,7 +16,7 @@ MISSING = (
 )  # fmt: skip
 """Fields that say that nothing was measured, in small letters: as pandas, Excel and public data sets write them."""
 LARGEST = 3.4e38
-"""What is read: models are given, and exported with, numbers of 32 bits too."""
+"""The largest number that is read: models run, and are exported, with numbers of 32 bits too."""
 SHOWN = 60
 """Characters of a field in a message, at most."""
 GROUPED = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?")
@@ -29,29 +29,29 @@ Decimal: TypeAlias = Literal[".", ","]
 
 
 class Fields(NamedTuple):
-    """How the fields of a table are read, where they do not show it."""
+    """The way in which fields of a table are read, where they do not show it."""
 
     missing: tuple[str, ...] = ()
     """Fields that say that nothing was measured, beside `MISSING`."""
     decimal: Decimal | None = None
     """The mark before decimals."""
     date_order: Order | None = None
-    """Of dates that are numbers."""
+    """The order of day, month and year in dates that are numbers."""
 
     def missing_numbers(self) -> list[float]:
-        """Those of `missing` that are numbers: a table may write -9999 as -9999.0, or hold it as a number."""
-        found = list[float]()
+        """The words of `missing` that are numbers: a table may write -9999 as -9999.0, or hold it as a number."""
+        numbers = list[float]()
         for word in self.missing:
             with suppress(ValueError):
-                found.append(float(word))
-        return found
+                numbers.append(float(word))
+        return numbers
 
 
 AS_SHOWN = Fields()
 
 
 Place: TypeAlias = Callable[[int], str]
-"""Where the field of a row is, for messages: file, row, column."""
+"""A function that locates the field of a row for messages: file, row, column."""
 
 
 def numbers_of(values: Sequence[object], place: Place, fields: Fields = AS_SHOWN) -> np.ndarray:
@@ -61,26 +61,26 @@ def numbers_of(values: Sequence[object], place: Place, fields: Fields = AS_SHOWN
     Raises:
         DataError: a field is no number, infinite, or too large; or commas may be before decimals or between thousands.
     """
-    found, nothing = np.empty(len(values)), {*MISSING, *(word.lower() for word in fields.missing)}
+    numbers, nothing = np.empty(len(values)), {*MISSING, *(word.lower() for word in fields.missing)}
     none = fields.missing_numbers()
     decimal = fields.decimal
     commas = dict[int, str]()
     for row, value in enumerate(values):
         if value is None or (str(value).strip().lower() in nothing):
-            found[row] = np.nan
+            numbers[row] = np.nan
         elif not isinstance(value, str):
-            found[row] = np.nan if value in none else number_of(value, place, row)
+            numbers[row] = np.nan if value in none else number_of(value, place, row)
         elif "," in (text := _bare(value)) or decimal == ",":
             commas[row] = text
         else:
-            found[row] = number_of(text, place, row, value)
+            numbers[row] = number_of(text, place, row, value)
     if commas:
-        decimal = decimal or _decimal(commas, found, place)
+        decimal = decimal or _decimal(commas, numbers, place)
         form, group, point = (GROUPED, ",", ".") if decimal == "." else (GROUPED_BY_POINTS, ".", ",")
         for row, text in commas.items():
             plain = text.replace(group, "").replace(point, ".") if form.fullmatch(text) else text
-            found[row] = number_of(plain, place, row, values[row])
-    return np.where(np.isin(found, none), np.nan, found) if none else found
+            numbers[row] = number_of(plain, place, row, values[row])
+    return np.where(np.isin(numbers, none), np.nan, numbers) if none else numbers
 
 
 def holds_words(values: Sequence[object], fields: Fields) -> bool:

@@ -19,7 +19,9 @@ from gatedrnn.errors import DataError
 
 
 class Reading(NamedTuple):
-    """How a file is read; a column that is None is guessed, and files that a table names are below its folder."""
+    """The way in which a file is read; a column that is None is guessed, and files that a table names are below its
+    folder.
+    """
 
     series_column: str | None = None
     time_column: str | None = None
@@ -35,7 +37,7 @@ class Reading(NamedTuple):
 
     @property
     def fields(self) -> Fields:
-        """How those of a table are read."""
+        """The way in which a table's fields are read."""
         return Fields(self.missing, self.decimal, self.date_order)
 
 
@@ -83,28 +85,28 @@ def named_files(path: Path, *, quoting: bool = False) -> str | None:
     if path.suffix.lower() not in (".csv", ".tsv"):
         return None
     data = read_all_columns(path, quoting=quoting)
-    found = [name for name in data.column_names if name.lower() in FILE_COLUMNS]
-    if len(found) != 1 or not len(data):
+    columns = [name for name in data.column_names if name.lower() in FILE_COLUMNS]
+    if len(columns) != 1 or not len(data):
         return None
-    first = str(data[found[0]][0])
+    first = str(data[columns[0]][0])
     return first if Path(first).suffix else None
 
 
-def demand_alike(
+def check_alike(
     series: LabelledSeries, channels: Sequence[str], rate: int | None, unit: str | None, place: str
 ) -> None:  # fmt: skip
-    """See that a file has the channels of training, its rate and its kind of times, as far as these are known.
+    """Check that a file has the channels of training, its rate and its kind of times, as far as these are known.
 
     Raises:
         DataError: it has others.
     """
-    demand_channels(series, channels, place)
-    demand_rate(series, rate, place)
-    demand_unit(series, unit, place)
+    check_channels(series, channels, place)
+    check_rate(series, rate, place)
+    check_unit(series, unit, place)
 
 
-def demand_channels(series: LabelledSeries, expected: Sequence[str], place: str) -> None:
-    """See that a file has the channels of training.
+def check_channels(series: LabelledSeries, expected: Sequence[str], place: str) -> None:
+    """Check that a file has the channels of training.
 
     Raises:
         DataError: it has others.
@@ -115,26 +117,26 @@ def demand_channels(series: LabelledSeries, expected: Sequence[str], place: str)
         )
 
 
-def demand_float32(series: LabelledSeries, means: Sequence[float], deviations: Sequence[float], place: str) -> None:
-    """See that values fit float32 once they are in units of training's deviations.
+def check_float32(series: LabelledSeries, means: Sequence[float], deviations: Sequence[float], place: str) -> None:
+    """Check that values fit float32 once they are in units of training's deviations.
 
     Raises:
         DataError: one does not; its row and column are named.
     """
     for number, values in enumerate(series.values):
-        if (found := first_beyond(values, means, deviations)) is not None:
-            step, channel = found
+        if (at := first_beyond(values, means, deviations)) is not None:
+            step, channel = at
             row = f"{series.places[number]}, step {step + 1}"
             if series.rows is not None:
                 row = f"row {series.rows[number][step]}"
             raise DataError(
-                f"{place}: {row}, column {series.channels[channel]!r}: {values[found]:g} does not fit float32 in units "
+                f"{place}: {row}, column {series.channels[channel]!r}: {values[at]:g} does not fit float32 in units "
                 f"of training's deviation there, {deviations[channel]:g}"
             )
 
 
-def demand_rate(series: LabelledSeries, expected: int | None, place: str) -> None:
-    """See that recordings have the rate of training, if that is known.
+def check_rate(series: LabelledSeries, expected: int | None, place: str) -> None:
+    """Check that recordings have the rate of training, if that is known.
 
     Raises:
         DataError: they have another.
@@ -144,8 +146,8 @@ def demand_rate(series: LabelledSeries, expected: int | None, place: str) -> Non
         raise DataError(f"{place}: has {got}; training had {expected:,} samples a second")
 
 
-def demand_unit(series: LabelledSeries, expected: str | None, place: str) -> None:
-    """See that uneven times are hours, from dates or clocks, or numbers as those of training.
+def check_unit(series: LabelledSeries, expected: str | None, place: str) -> None:
+    """Check that uneven times are hours, from dates or clocks, or numbers as those of training.
 
     Raises:
         DataError: they are not.

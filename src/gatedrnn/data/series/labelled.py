@@ -14,35 +14,35 @@ class LabelledSeries:
     values: list[np.ndarray]
     """(time, channels), float64, or float32 of recordings whose samples fit it; NaN where a value is missing."""
     labels: list[str]
-    """As they are in the file; empty where it has none."""
+    """The labels as they are in the file; empty where it has none."""
     label_names: tuple[str, ...] | None
     """All of them in order, where the file says so."""
     channels: tuple[str, ...]
     places: list[str]
-    """Of each series in the file, for messages: "line 12", "id 7"."""
+    """The place of each series in the file, for messages: "line 12", "id 7"."""
     source: dict[str, Json]
     """Name, rows and sha256, without any path."""
     times: list[np.ndarray] | None = None
     """(time,), rising: of the steps of uneven series; None where steps are equally far apart."""
     unit: str | None = None
-    """Of these times: hours, or numbers of whatever they are."""
+    """The unit of these times: hours, or numbers of whatever they are."""
     rate: int | None = None
     """Samples a second, of recordings."""
     rows: list[np.ndarray] | None = None
     """(time,), from 1 on: of the steps of each series in a table with a row a time."""
     column: str = "series"
-    """Where the file has the names of series."""
+    """The column of the file that has the names of series."""
     names: list[str] | None = None
-    """Of each series, in that column; None where the file has none, and places stand for them."""
+    """The name of each series in that column; None where the file has none and places are used instead."""
     groups: list[str] | None = None
-    """Of each series: what belongs together, where it is asked for."""
+    """The group that each series belongs to; None where no groups are asked for."""
     starts: np.ndarray | None = None
     """(series,): what rises with the time of each one's first step, in a table with a row a time."""
     said: str = ""
-    """Which columns of a table were taken as what; nothing of a file without columns."""
+    """A line that says which columns of a table were taken as what; empty for a file without columns."""
 
     def without_values(self) -> str | None:
         """A note on channels without any value, which are read as their mean of training; None if there is none."""
-        empty = np.all([np.isnan(own).all(0) for own in self.values], axis=0)
-        named = ", ".join(repr(self.channels[place]) for place in np.flatnonzero(empty))
+        empty = np.all([np.isnan(steps).all(0) for steps in self.values], axis=0)
+        named = ", ".join(repr(self.channels[channel]) for channel in np.flatnonzero(empty))
         return f"{self.source['name']}: {named}: no value is there; the mean of training is read." if named else None

@@ -59,39 +59,39 @@ def read_long(
     rows: dict[str, list[int]] = {}
     groups = [str(value) for value in data[group]] if group in data.column_names else []
     for row, name in enumerate(map(str, data[series])):
-        own = rows.setdefault(name, [])
-        for found, column, what in ((labels, label, "labels"), (groups, group, "groups")):
-            if found and own and found[own[0]] != found[row]:
-                both = f"{found[own[0]]} and {found[row]}"
+        indices = rows.setdefault(name, [])
+        for target, column, what in ((labels, label, "labels"), (groups, group, "groups")):
+            if target and indices and target[indices[0]] != target[row]:
+                both = f"{target[indices[0]]} and {target[row]}"
                 raise DataError(f"{path}: row {row + 1}, column {column!r}: series {name} has the {what} {both}")
-        own.append(row)
+        indices.append(row)
     said = ""
-    for name, own in rows.items():
-        if (np.diff(times.order[own]) < np.zeros(1, np.diff(times.order).dtype)).any():
-            own.sort(key=times.order.__getitem__)
+    for name, indices in rows.items():
+        if (np.diff(times.order[indices]) < np.zeros(1, np.diff(times.order).dtype)).any():
+            indices.sort(key=times.order.__getitem__)
             said = " Rows are put in the order of time."
-        demand_rising(path, data, time, times, name, np.array(own))
-    own_labels = [labels[own[0]] for own in rows.values()] if labels else []
+        check_rising(path, data, time, times, name, np.array(indices))
+    own_labels = [labels[indices[0]] for indices in rows.values()] if labels else []
     source: dict[str, Json] = {"name": path.name, "rows": len(rows), "sha256": data.sha256}
     places = [f"{series} {name}" for name in rows]
     hours = times.hours()
-    gaps = [hours[own] for own in rows.values()] if uneven else None
-    values = [table[own] for own in rows.values()]
+    gaps = [hours[indices] for indices in rows.values()] if uneven else None
+    values = [table[indices] for indices in rows.values()]
     roles = {
         "series": series, f"time ({times.form})": time, "label": label, "group": group if groups else None,
         "channels": channels,
     }  # fmt: skip
-    first = [own[0] for own in rows.values()]
+    first = [indices[0] for indices in rows.values()]
     return LabelledSeries(
         values, own_labels, names, tuple(channels), places, source, gaps, times.unit if uneven else None,
-        rows=[np.array(own) + 1 for own in rows.values()], column=series, names=list(rows),
+        rows=[np.array(indices) + 1 for indices in rows.values()], column=series, names=list(rows),
         groups=[groups[row] for row in first] if groups else None, starts=times.order[first],
         said=said_columns(path.name, roles, data.column_names, left_out) + said,
     )  # fmt: skip
 
 
-def demand_rising(path: Path, data: RawTable, column: str, times: Times, series: str, rows: np.ndarray) -> None:
-    """See that no two rows of a series, which are in the order of time, have one time.
+def check_rising(path: Path, data: RawTable, column: str, times: Times, series: str, rows: np.ndarray) -> None:
+    """Check that no two rows of a series, which are in the order of time, have one time.
 
     Raises:
         DataError: two have, which are named.
@@ -109,5 +109,5 @@ def numbers_in_column(path: Path, data: RawTable, column: str, fields: Fields) -
 
 
 def times_in_column(path: Path, data: RawTable, column: str, fields: Fields) -> Times:
-    """As `read_times`."""
+    """Read the times of a column, as `read_times` does."""
     return read_times(data[column], lambda row: f"{path}: row {row + 1}, column {column!r}", fields.date_order)

@@ -72,22 +72,23 @@ def read_measurements(
     (whole,), unit, roles = _measured({place: {name: data[name] for name in names}}, time_column, fields)
     rows: dict[str, list[int]] = {}
     for row, name in enumerate(map(str, data[series])):
-        own = rows.setdefault(name, [])
-        if labels and own and labels[own[0]] != labels[row]:
-            both = f"{labels[own[0]]} and {labels[row]}"
+        indices = rows.setdefault(name, [])
+        if labels and indices and labels[indices[0]] != labels[row]:
+            both = f"{labels[indices[0]]} and {labels[row]}"
             raise DataError(f"{path}: row {row + 1}, column {label!r}: series {name} has the labels {both}")
-        own.append(row)
+        indices.append(row)
     each = {
         f"{series} {name}": Measured(
-            whole.hours[own], [whole.parameters[n] for n in own], whole.values[own], [whole.places[n] for n in own]
+            whole.hours[indices], [whole.parameters[n] for n in indices], whole.values[indices],
+            [whole.places[n] for n in indices],
         )
-        for name, own in rows.items()
+        for name, indices in rows.items()
     }  # fmt: skip
-    own_labels = [labels[own[0]] for own in rows.values()] if labels else []
+    own_labels = [labels[indices[0]] for indices in rows.values()] if labels else []
     source: dict[str, Json] = {"name": path.name, "rows": len(rows), "sha256": data.sha256}
-    found = _assembled(dict.fromkeys(each, place), each, own_labels, label_names, channels, source)
+    assembled = _assembled(dict.fromkeys(each, place), each, own_labels, label_names, channels, source)
     said = said_columns(path.name, {"series": series, **roles, "label": label}, names)
-    return replace(found, unit=unit, column=series, names=list(rows), said=said + found.said)
+    return replace(assembled, unit=unit, column=series, names=list(rows), said=said + assembled.said)
 
 
 def read_measurement_files(
@@ -119,15 +120,15 @@ def read_measurement_files(
     measured, unit, roles = _measured(tables, time_column, fields)
     each = dict(zip(files, measured, strict=True))
     source: dict[str, Json] = {"name": path.name, "rows": len(each), "sha256": digest.hexdigest()}
-    found = _assembled(files, each, labels, label_names, channels, source)
+    series = _assembled(files, each, labels, label_names, channels, source)
     said = said_columns(path.name, {"file": column, "label": label}, data.column_names)
     said += " " + said_columns("the files", roles, list(roles.values()))
-    return replace(found, unit=unit, column=column, names=list(each), said=said + found.said)
+    return replace(series, unit=unit, column=column, names=list(each), said=said + series.said)
 
 
 def _of_file(file: Path) -> Table:
     names, rows = read_fields(file, ".csv")
-    return {name: [row[place] for _, row in rows] for place, name in enumerate(names)}
+    return {name: [row[column] for _, row in rows] for column, name in enumerate(names)}
 
 
 def _measured(
@@ -146,10 +147,13 @@ def _measured(
 
     read = read_times([field for (_, table), time in named for field in table[time]], place_of, fields.date_order)
     hours = np.split(read.hours(), ends[:-1])
-    found = [_rows_of(place, table, own, fields) for (place, table), own in zip(tables.items(), hours, strict=True)]
-    parameter, value, _ = found[0]
+    measured = [
+        _rows_of(place, table, hours_of_table, fields)
+        for (place, table), hours_of_table in zip(tables.items(), hours, strict=True)
+    ]
+    parameter, value, _ = measured[0]
     roles = {f"time ({read.form})": times[0], "parameter": parameter, "value": value}
-    return [rows for _, _, rows in found], read.unit, roles
+    return [rows for _, _, rows in measured], read.unit, roles
 
 
 def _rows_of(place: str, table: Table, hours: np.ndarray, fields: Fields) -> tuple[str, str, Measured]:
@@ -157,7 +161,11 @@ def _rows_of(place: str, table: Table, hours: np.ndarray, fields: Fields) -> tup
     parameter = column_of(list(table), place, "parameter", None, PARAMETER_COLUMNS)
     value = column_of(list(table), place, "value", None, VALUE_COLUMNS)
     values = numbers_of(table[value], lambda row: f"{place}: row {row + 1}, column {value!r}", fields)
-    return parameter, value, Measured(hours, [str(one) for one in table[parameter]], values, range(1, len(values) + 1))
+    return (
+        parameter,
+        value,
+        Measured(hours, [str(name) for name in table[parameter]], values, range(1, len(values) + 1)),
+    )
 
 
 def _assembled(
@@ -169,25 +177,25 @@ def _assembled(
     if channels is None:
         there = {
             name
-            for own in each.values()
-            for name, value in zip(own.parameters, own.values, strict=True) if value == value
+            for measured in each.values()
+            for name, value in zip(measured.parameters, measured.values, strict=True) if value == value
         }  # fmt: skip
         channels = sorted(there)
     number = {name: place for place, name in enumerate(channels)}
     values, times, again = list[np.ndarray](), list[np.ndarray](), 0
-    for name, own in each.items():
-        real = np.flatnonzero(~np.isnan(own.values)).tolist()
+    for name, measured in each.items():
+        real = np.flatnonzero(~np.isnan(measured.values)).tolist()
         if not len(real):
             raise DataError(f"{files[name]}: {name}: nothing is measured in it")
         for row in real:
-            if own.parameters[row] not in number:
+            if measured.parameters[row] not in number:
                 raise DataError(
-                    f"{files[name]}: row {own.places[row]}: the parameter {own.parameters[row]!r} is in no training "
-                    f"series; there are {', '.join(list(channels)[:30])}"
+                    f"{files[name]}: row {measured.places[row]}: the parameter {measured.parameters[row]!r} is in no "
+                    f"training series; there are {', '.join(list(channels)[:30])}"
                 )
-        hours, step = np.unique(own.hours[real], return_inverse=True)
+        hours, step = np.unique(measured.hours[real], return_inverse=True)
         table = np.full((len(hours), len(channels)), np.nan)
-        table[step, [number[own.parameters[row]] for row in real]] = own.values[real]
+        table[step, [number[measured.parameters[row]] for row in real]] = measured.values[real]
         again += len(real) - int((~np.isnan(table)).sum())
         values.append(table)
         times.append(hours)

@@ -11,7 +11,7 @@ from gatedrnn.data.batches import Examples
 from gatedrnn.data.files import in_order
 from gatedrnn.data.scale import deviation_of, scale_of
 from gatedrnn.data.series.fields import LARGEST
-from gatedrnn.data.series.files import Reading, demand_alike, demand_float32, read_series
+from gatedrnn.data.series.files import Reading, check_alike, check_float32, read_series
 from gatedrnn.data.series.labelled import LabelledSeries
 from gatedrnn.data.settings import SERIES_REGRESSION, SeriesTask
 from gatedrnn.data.splits import notes_on_repeats, of_groups, of_times
@@ -40,11 +40,13 @@ def load_series_task(settings: SeriesTask) -> TaskData:
         if file is not None:
             read[split] = read_series(file, reading, channels=read["train"].channels)
             train = read["train"]
-            demand_alike(read[split], train.channels, train.rate, train.unit, str(file))
+            check_alike(read[split], train.channels, train.rate, train.unit, str(file))
             if (read[split].times is None) != (read["train"].times is None):
                 raise DataError(f"{file}: one of it and {settings.train_file} has uneven times, the other has not")
-    notes += dict.fromkeys(found.said for found in read.values() if found.said)
-    sources: list[dict[str, Json]] = [{**found.source, "split": split} for split, found in read.items()]
+    notes += dict.fromkeys(series_of_split.said for series_of_split in read.values() if series_of_split.said)
+    sources: list[dict[str, Json]] = [
+        {**series_of_split.source, "split": split} for split, series_of_split in read.items()
+    ]
     numbers = settings.task == SERIES_REGRESSION
     names = () if numbers else read["train"].label_names or in_order(read["train"].labels)
     if names and len(set(read["train"].labels)) < 2:
@@ -53,15 +55,16 @@ def load_series_task(settings: SeriesTask) -> TaskData:
             "needed"
         )
     for split in read.keys() - {"train"} if names else ():
-        _demand_known(read[split], names, split)
+        _check_known(read[split], names, split)
     for split, fraction in (("test", settings.test_fraction), ("validation", settings.validation_fraction)):
         if split not in read and fraction:
-            read["train"], read[split] = _set_apart(settings, read["train"], fraction, split)
+            read["train"], read[split] = _hold_out(settings, read["train"], fraction, split)
             notes.append(f"{split.capitalize()}: {len(read[split].values)} series set apart from the training data.")
     if "validation" not in read:
         notes.append("Validation: no series are set apart; the last weights are taken.")
     notes += notes_on_repeats(
-        {split: [own.tobytes() for own in found.values] for split, found in read.items()}, "series"
+        {split: [values.tobytes() for values in series_of_split.values] for split, series_of_split in read.items()},
+        "series",
     )
     if settings.metric == "auroc" and len(names) != 2:
         raise DataError(f"--metric auroc: needs two classes, {settings.train_file} has {len(names) or 'numbers'}")
@@ -69,7 +72,7 @@ def load_series_task(settings: SeriesTask) -> TaskData:
     notes += [note for split in ("validation", "test") if split in read and (note := read[split].without_values())]
     means, deviations = (cast(list[float], scale[name]) for name in ("channel_means", "channel_deviations"))
     for series in read.values():
-        demand_float32(series, means, deviations, str(series.source["name"]))
+        check_float32(series, means, deviations, str(series.source["name"]))
     if read["train"].times is not None:
         scale |= {"flagged_channels": None, "gap_unit": _usual_gap(read["train"].times)}
         notes.append(f"Times are uneven; a usual gap is {scale['gap_unit']:.4g}.")
@@ -78,18 +81,18 @@ def load_series_task(settings: SeriesTask) -> TaskData:
         notes.append(
             f"Values are missing in {', '.join(named[:30])}; the model reads a flag for each of these channels."
         )
-    number = {label: place for place, label in enumerate(names)}
+    number = {label: index for index, label in enumerate(names)}
     if numbers:
-        found = labels_as_numbers(read["train"])
-        spread = deviation_of(found) or 1.0
-        scale |= {"problem_type": "regression", "label_mean": float(found.mean()), "label_deviation": spread}
+        targets = labels_as_numbers(read["train"])
+        spread = deviation_of(targets) or 1.0
+        scale |= {"problem_type": "regression", "label_mean": float(targets.mean()), "label_deviation": spread}
 
     def examples(series: LabelledSeries) -> Examples:
         gaps = None if series.times is None else [gaps_of(times) for times in series.times]
         if numbers:
             return Examples(series.values, labels_as_numbers(series), unit=spread, gaps=gaps)
-        own = np.array([number[label] for label in series.labels], dtype=np.int64)
-        return Examples(series.values, own, metric="auroc" if settings.metric == "auroc" else None, gaps=gaps)
+        classes = np.array([number[label] for label in series.labels], dtype=np.int64)
+        return Examples(series.values, classes, metric="auroc" if settings.metric == "auroc" else None, gaps=gaps)
 
     how = reading._asdict()
     del how["data_root"]  # a folder of this machine
@@ -115,19 +118,19 @@ def labels_as_numbers(series: LabelledSeries) -> np.ndarray:
     Raises:
         DataError: a label is no finite number, or larger than `LARGEST`; its place is named.
     """
-    found = np.empty(len(series.labels))
+    numbers = np.empty(len(series.labels))
     for row, (label, place) in enumerate(zip(series.labels, series.places, strict=True)):
         try:
-            found[row] = float(label)
+            numbers[row] = float(label)
         except ValueError:
-            found[row] = np.nan
-        if not np.isfinite(found[row]):
+            numbers[row] = np.nan
+        if not np.isfinite(numbers[row]):
             raise DataError(f"{series.source['name']}: {place}: the label must be a finite number, got {label!r}")
-        if abs(found[row]) > LARGEST:
+        if abs(numbers[row]) > LARGEST:
             raise DataError(
                 f"{series.source['name']}: {place}: the label {label} is too large; numbers up to {LARGEST:g} are read"
             )
-    return found
+    return numbers
 
 
 def _scale(train: LabelledSeries) -> dict[str, Json]:
@@ -153,11 +156,11 @@ def gaps_of(times: np.ndarray) -> np.ndarray:
 
 def _usual_gap(times: list[np.ndarray]) -> float:
     """The median of all gaps of training, which the model reads times in units of; 1 where there is none."""
-    gaps = np.concatenate([np.diff(own) for own in times])
+    gaps = np.concatenate([np.diff(steps) for steps in times])
     return float(np.median(gaps)) if len(gaps) else 1.0
 
 
-def _set_apart(
+def _hold_out(
     settings: SeriesTask, series: LabelledSeries, fraction: float, split: str
 ) -> tuple[LabelledSeries, LabelledSeries]:
     """All series but a fraction, by class, and those; the last to begin, or whole groups, where that is asked for."""
@@ -165,18 +168,18 @@ def _set_apart(
     if settings.split == "time":
         if series.starts is None:
             raise DataError(f"{place}: --split time is for tables with a row a time; leave it out")
-        rest, apart = of_times(series.starts, fraction, place)
+        rest, held_out = of_times(series.starts, fraction, place)
     elif series.groups is not None:
-        rest, apart = of_groups(series.groups, fraction, settings.split_seed, place)
+        rest, held_out = of_groups(series.groups, fraction, settings.split_seed, place)
     else:
         try:
-            rest, apart = train_test_split(
+            rest, held_out = train_test_split(
                 np.arange(len(series.values)), test_size=fraction, random_state=settings.split_seed,
                 stratify=None if settings.task == SERIES_REGRESSION else series.labels,
             )  # fmt: skip
         except ValueError as error:
             raise DataError(f"{settings.task}: no {split} split can be set apart: {error}") from error
-    return _rows(series, rest), _rows(series, apart)
+    return _rows(series, rest), _rows(series, held_out)
 
 
 def _rows(series: LabelledSeries, rows: np.ndarray) -> LabelledSeries:
@@ -193,7 +196,7 @@ def _rows(series: LabelledSeries, rows: np.ndarray) -> LabelledSeries:
     )  # fmt: skip
 
 
-def _demand_known(series: LabelledSeries, names: tuple[str, ...], split: str) -> None:
+def _check_known(series: LabelledSeries, names: tuple[str, ...], split: str) -> None:
     for label, place in zip(series.labels, series.places, strict=True):
         if label not in names:
             raise DataError(

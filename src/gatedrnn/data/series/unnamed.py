@@ -39,11 +39,11 @@ def read_unnamed(path: Path, fields: Fields = AS_SHOWN) -> LabelledSeries:
         label = row[0].strip()
         if not label:
             raise DataError(f"{path}: line {line}, field 1: there is no class")
-        found = numbers_of(row[1:], partial(_place, path, line), fields)
-        seen = np.flatnonzero(~np.isnan(found))
+        numbers = numbers_of(row[1:], partial(_place, path, line), fields)
+        seen = np.flatnonzero(~np.isnan(numbers))
         if not len(seen):
             raise DataError(f"{path}: line {line}: there is no value after the class")
-        values.append(found[: seen[-1] + 1, None])
+        values.append(numbers[: seen[-1] + 1, None])
         labels.append(label)
         places.append(f"line {line}")
     digest = hashlib.sha256(path.read_bytes()).hexdigest()

@@ -50,16 +50,16 @@ def read_recordings(
     for row, name in enumerate(data[column], start=1):
         where = f"{path}: row {row}, column {column!r}: {name}"
         file = named_file(path, name, data_root, where)
-        samples, own = _read(where, file)
-        if rate is not None and own != rate:
-            raise DataError(f"{where}: has {own:,} samples a second, the first recording has {rate:,}")
-        rate = own
+        samples, rate_of_file = _read(where, file)
+        if rate is not None and rate_of_file != rate:
+            raise DataError(f"{where}: has {rate_of_file:,} samples a second, the first recording has {rate:,}")
+        rate = rate_of_file
         digest.update(file.read_bytes())
-        values.append(_framed(where, samples, own, frames))
+        values.append(_framed(where, samples, rate_of_file, frames))
     if not values:
         raise DataError(f"{path}: there are columns but no rows")
-    kind = np.result_type(*{one.dtype for one in values})
-    values = [one.astype(kind, copy=False) for one in values]
+    dtype = np.result_type(*{recording.dtype for recording in values})
+    values = [recording.astype(dtype, copy=False) for recording in values]
     channels = tuple(str(number) for number in range(values[0].shape[1]))
     return LabelledSeries(
         values, labels, names, channels, [str(name) for name in data[column]],
@@ -99,16 +99,16 @@ def _read(where: str, file: Path) -> tuple[np.ndarray, int]:
         raise DataError(f"{where}: cannot be read as WAV: {reason(error)}") from error
     if not samples.size or rate < 1:
         raise DataError(f"{where}: there are no samples in it")
-    found = samples.astype(np.result_type(samples.dtype, np.float32))
+    wave = samples.astype(np.result_type(samples.dtype, np.float32))
     if np.issubdtype(samples.dtype, np.unsignedinteger):
-        found = (found - 128) / 128
+        wave = (wave - 128) / 128
     elif np.issubdtype(samples.dtype, np.integer):
-        found = found / found.dtype.type(np.iinfo(samples.dtype).max)
-    found = found.mean(1) if found.ndim > 1 else found
-    wrong = np.flatnonzero(~(np.abs(found) <= LARGEST))
+        wave = wave / wave.dtype.type(np.iinfo(samples.dtype).max)
+    wave = wave.mean(1) if wave.ndim > 1 else wave
+    wrong = np.flatnonzero(~(np.abs(wave) <= LARGEST))
     if len(wrong):
-        raise DataError(f"{where}: sample {wrong[0] + 1:,} is {found[wrong[0]]}, not a number that is read")
-    return found, int(rate)
+        raise DataError(f"{where}: sample {wrong[0] + 1:,} is {wave[wrong[0]]}, not a number that is read")
+    return wave, int(rate)
 
 
 def _framed(where: str, samples: np.ndarray, rate: int, frames: Frames) -> np.ndarray:
@@ -128,10 +128,10 @@ def _framed(where: str, samples: np.ndarray, rate: int, frames: Frames) -> np.nd
     transform = ShortTimeFFT(hann(size), hop, rate, fft_mode="onesided", mfft=1 << (size - 1).bit_length())
     energies = transform.spectrogram(padded).T @ _mel_bands(transform.f)
     logarithms = np.log(energies + FLOOR)
-    found = logarithms if frames == "log-mel" else dct(logarithms, norm="ortho")[:, :COEFFICIENTS]
-    if not np.isfinite(found).all():
+    features = logarithms if frames == "log-mel" else dct(logarithms, norm="ortho")[:, :COEFFICIENTS]
+    if not np.isfinite(features).all():
         raise DataError(f"{where}: its samples are too large for a spectrum; they should lie between -1 and 1")
-    return np.asarray(found, np.float32)
+    return np.asarray(features, np.float32)
 
 
 def _mel_bands(frequencies: np.ndarray) -> np.ndarray:

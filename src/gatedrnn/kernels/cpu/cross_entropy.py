@@ -8,10 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gatedrnn.kernels.cpu._compile import INLINED, REORDERED, compiled
-from gatedrnn.kernels.cpu._math import ZERO, exp
-from gatedrnn.kernels.cpu._threads import Kernel, share_out, threads_for
-from gatedrnn.kernels.cpu._views import borrowed, flat, store, view, widened
+from gatedrnn.kernels.cpu.compile import INLINED, REORDERED, compiled
+from gatedrnn.kernels.cpu.functions import ZERO, exp
+from gatedrnn.kernels.cpu.threads import Kernel, share_out, threads_for
+from gatedrnn.kernels.cpu.views import borrowed, flat, store, view, widened
 
 # Inlined: of a function apart, a process that compiles it runs another copy than one that loads it from disk, and where
 # sums are reordered the two differ in their last bits.
@@ -73,12 +73,12 @@ def _largest(row: Any) -> Any:
     for j in range(0, whole, LANES):
         for k in range(LANES):
             lanes[k] = row[j + k] if row[j + k] > lanes[k] else lanes[k]
-    found = lanes[0]
+    largest = lanes[0]
     for k in range(LANES):
-        found = lanes[k] if lanes[k] > found else found
+        largest = lanes[k] if lanes[k] > largest else largest
     for j in range(whole, row.size):
-        found = row[j] if row[j] > found else found
-    return found
+        largest = row[j] if row[j] > largest else largest
+    return largest
 
 
 @numba.njit(**INLINED_REORDERED)

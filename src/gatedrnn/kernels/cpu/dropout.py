@@ -12,23 +12,23 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gatedrnn.kernels.cpu._compile import FAST, INLINED, compiled
-from gatedrnn.kernels.cpu._threads import Kernel, recorded_rows, share_out
-from gatedrnn.kernels.cpu._views import BYTES, Array, borrowed, keep_alive
+from gatedrnn.kernels.cpu.compile import FAST, INLINED, compiled
+from gatedrnn.kernels.cpu.threads import Kernel, recorded_rows, share_out
+from gatedrnn.kernels.cpu.views import BYTES, Array, borrowed, keep_alive
 
 WORDS, MIDDLE = 624, 397
-"""Of the state, and how far apart the words lie that make a new one."""
+"""Words of the state, and how far apart the words lie that make a new one."""
 UPPER, LOWER, TWIST = np.uint32(0x80000000), np.uint32(0x7FFFFFFF), np.uint32(0x9908B0DF)
 FIRST_MASK, SECOND_MASK = np.uint32(0x9D2C5680), np.uint32(0xEFC60000)
 HIGH_BITS = np.uint64(0x1FFFFF)
-"""Of the first word, those that belong to a fraction of 53 bits."""
+"""Bits of the first word that belong to a fraction of 53 bits."""
 FRACTION = 53
 LEFT, NEXT, STATE = 8, 16, 24
 """Places in the bytes of `torch.Generator.get_state`: the words left and one more, the next word, and the words."""
 TRIED = 1000
 """Numbers that are compared with torch's once a process."""
 BITS: dict[int, Any] = {2: np.dtype(np.uint16), 4: np.dtype(np.uint32), 8: np.dtype(np.uint64)}
-"""By the bytes of an element."""
+"""Types of the bits, by the bytes of an element."""
 
 
 def fill_dropout_mask(mask: Tensor, keep: float, kept: Tensor, generator: torch.Generator) -> None:

@@ -6,9 +6,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gatedrnn.kernels.cpu._compile import FAST, compiled
-from gatedrnn.kernels.cpu._threads import Kernel, share_out, threads_for
-from gatedrnn.kernels.cpu._views import borrowed, clear, flags, flat, strided, view
+from gatedrnn.kernels.cpu.compile import FAST, compiled
+from gatedrnn.kernels.cpu.threads import Kernel, share_out, threads_for
+from gatedrnn.kernels.cpu.views import borrowed, clear, flags, flat, strided, view
 from gatedrnn.shapes import Flags, Series, Step
 
 
@@ -30,16 +30,16 @@ def masked_max_gradient(upstream: Step, x: Series, mask: Flags | None, largest: 
     """The gradient of x: the upstream one where a step reaches the maximum, shared where several do."""
     batch, steps, channels = x.shape
     # In memory as x, whose layer reads it next.
-    found = torch.empty_like(x, memory_format=torch.preserve_format)
-    if found.stride(2) != 1:
-        found = torch.empty(x.shape, dtype=x.dtype)
+    grad_x = torch.empty_like(x, memory_format=torch.preserve_format)
+    if grad_x.stride(2) != 1:
+        grad_x = torch.empty(x.shape, dtype=x.dtype)
     each = (upstream / count.clamp(min=1)).contiguous()
-    read, (written, batch_stride, time_stride) = strided(x), strided(found)
+    read, (written, batch_stride, time_stride) = strided(x), strided(grad_x)
     share_out(
         _BACKWARD, batch, threads_for(x.numel()), steps, channels, *read, flags(mask), flat(largest.contiguous()),
         flat(each), written, batch_stride, time_stride,
     )  # fmt: skip
-    return found
+    return grad_x
 
 
 @compiled(**FAST)

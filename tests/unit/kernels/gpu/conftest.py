@@ -1,4 +1,4 @@
-"""Where the Triton kernels run: on the GPU if there is one, else in Triton's interpreter."""
+"""The Triton kernels run on the GPU if there is one, else in Triton's interpreter."""
 
 import numpy as np
 import pytest

@@ -6,20 +6,24 @@ As a script: compile, for the GPU of that architecture, the kernels that calls w
 import os
 import subprocess
 import sys
+from itertools import product
 
 import pytest
 import torch
 
 from gatedrnn.cells import MinGRUEquations, NormalizedLSTMEquations
-from gatedrnn.codegen.scan_tile import tile_program
+from gatedrnn.kinds.scan.path import tile_program
+from gatedrnn.kinds.scan.rows import BARE, bare_tiles
 
 triton = pytest.importorskip("triton", reason="triton is not installed")
-gpu = pytest.importorskip("gatedrnn.kernels.gpu")
+gpu = pytest.importorskip("gatedrnn.kinds.scan.gpu")
+COMPILED = MinGRUEquations, NormalizedLSTMEquations
+"""Compile without any option, and with all of them."""
 POINTERS = {torch.bfloat16: "*bf16", torch.float32: "*fp32", torch.uint8: "*u8"}
 
 
 def compile_only(tuner, *arguments, grid, warmup, **names):
-    """In the place of a launch: its first configuration, with what a launch would derive from the arguments."""
+    """Take the place of a launch with its first configuration, with what a launch would derive from the arguments."""
     configuration = tuner.configs[0]
     given = dict(zip(tuner.arg_names, arguments, strict=False)) | names | configuration.kwargs
     types, constants, divisible = {}, {}, {}
@@ -31,28 +35,29 @@ def compile_only(tuner, *arguments, grid, warmup, **names):
         elif isinstance(value, torch.Tensor):
             types[name], divisible[i,] = POINTERS[value.dtype], [["tt.divisibility", 16]]
         else:
-            types[name] = "i32"
+            types[name] = "i32" if -(1 << 31) <= value < 1 << 31 else "i64"
             if specialised and value % 16 == 0:
                 divisible[i,] = [["tt.divisibility", 16]]
     source = triton.compiler.ASTSource(tuner.fn, types, constants, divisible)
     target = triton.backends.compiler.GPUTarget("cuda", int(sys.argv[1]), 32)
     compiled = triton.compile(source, target=target, options={"num_warps": configuration.num_warps})
     assert compiled.asm["cubin"]
-    print(tuner.fn.fn.__name__, name, flush=True)
+    print(tuner.fn.fn.__name__, names["CELL"].split()[0], flush=True)
 
 
 def compile_calls(dtype, channels, cell, full):
-    """Start both directions of both scans, with all options or with none."""
+    """Start both directions of the bare scan and of a cell's, with all options or with none."""
     series, states = torch.zeros(2, 128, channels, dtype=dtype), torch.zeros(2, channels)
     flags = torch.zeros(2, 128, dtype=torch.bool)
     h0, mask, *cut = (states, flags, flags, states[0].clone()) if full else (None,) * 4
-    chunk = 64 if full else None
-    gpu.scan(series, series, h0, *cut, full, chunk=chunk)
-    gpu.scan_gradient(series, states, series, series, h0, *cut, full, chunk=chunk)
-    projected, options = series.repeat(1, 1, cell.gates), (h0, mask, *cut, full)
-    bias, output = (projected[0, 0].float(), None) if full else (None, series)
-    gpu.gated_scan(cell, projected, bias, *options, chunk=chunk)
-    gpu.gated_scan_gradient(cell, series, states, projected, bias, output, *options, chunk=chunk)
+    for tiles in (bare_tiles(), tile_program(cell)):
+        bare = tiles is bare_tiles()
+        x, drive = (series, series.clone()) if bare else (series.repeat(1, 1, tiles.gates), None)
+        bias, output = x[0, 0].float() if full and not bare else None, None if full and not bare else series
+        options = [h0], None if bare else mask, *cut, full
+        chunk = 64 if full else None
+        gpu.scan(tiles, x, drive, None, bias, *options, chunk=chunk)
+        gpu.scan_gradient(tiles, series, [states], x, drive, None, None, bias, output, *options, chunk=chunk)
 
 
 @pytest.mark.slow
@@ -61,11 +66,12 @@ def test_every_kernel_compiles_down_to_machine_code(tmp_path, architecture):
     environment = os.environ | {"TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(tmp_path)}
     run = subprocess.run([sys.executable, __file__, architecture], env=environment, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
-    kernels = {line.split()[0] for line in run.stdout.splitlines()}
-    assert kernels == {"_scan", "_scan_gradient", "_gated_scan", "_gated_scan_gradient"}
+    cells = BARE, *(cell.name for cell in COMPILED)
+    assert {tuple(line.split()) for line in run.stdout.splitlines()} == set(product(("_scan", "_scan_gradient"), cells))
 
 
 if __name__ == "__main__":
     triton.runtime.autotuner.Autotuner.run = compile_only
-    compile_calls(torch.bfloat16, 64, tile_program(MinGRUEquations()), full=False)
-    compile_calls(torch.float32, 5, tile_program(NormalizedLSTMEquations()), full=True)
+    few, all_options = COMPILED
+    compile_calls(torch.bfloat16, 64, few(), full=False)
+    compile_calls(torch.float32, 5, all_options(), full=True)

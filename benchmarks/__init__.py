@@ -1,0 +1,1 @@
+"""Measurements of this project alone: other libraries, the family, torch's layers in place, whole models."""

@@ -1,0 +1,277 @@
+"""The sections on whole models: a classifier's training steps, a language model's tokens, a forecaster's values."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+from torch.nn.functional import cross_entropy, embedding, linear
+from torch.nn.utils import clip_grad_norm_
+
+from benchmarks.sizes import Sizes
+from gatedrnn.bench.layers import products_of
+from gatedrnn.bench.measure import BOTH, Bench, Contender, Expected, Leaves, Mode, Setting, threads
+from gatedrnn.bench.standards import BASELINE, first_right, in_float64
+from gatedrnn.models import (
+    GatedRNNCache,
+    GatedRNNConfig,
+    GatedRNNForCausalLM,
+    GatedRNNForecastConfig,
+    GatedRNNForForecasting,
+    GatedRNNForSequenceClassification,
+)
+from gatedrnn.ops.cross_entropy import next_token_loss
+from gatedrnn.timing import Action
+from gatedrnn.train.settings import TrainSettings
+
+LABELS = 4
+COMPILED_FORMS = 4
+"""The most forms in which a model's code is compiled: training and not, with gradients and without."""
+
+
+@dataclass(frozen=True)
+class ModelContender(Contender):
+    """A model and its optimizer."""
+
+    model: nn.Module | None = None
+    optimizer: torch.optim.Optimizer | None = None
+
+    def train_step(self) -> None:
+        """One update, as the training loop makes it."""
+        assert self.model is not None and self.optimizer is not None
+        (logits,) = self.outputs()
+        labels = torch.arange(len(logits), device=logits.device) % LABELS
+        cross_entropy(logits, labels).backward()
+        clip_grad_norm_(self.model.parameters(), TrainSettings().clip)
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+
+
+def _train_step(contender: Contender) -> Action:
+    assert isinstance(contender, ModelContender)
+    return contender.train_step
+
+
+TRAINING = Mode("training step", _train_step, backward=True)
+
+
+def compiled(cell: str) -> str:
+    """The name of a cell's model under torch.compile."""
+    return f"{cell}, compiled"
+
+
+def model(bench: Bench, sizes: Sizes, cells: Sequence[str], seconds: float, compile: bool = False) -> None:
+    """Whole models, beside one with an LSTM; with `compile` each under torch.compile too."""
+    setting = Setting(sizes.model, bench.device)
+    contenders = []
+    # Models share their code, which torch would else compile for eight of them, and then for no more.
+    torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, COMPILED_FORMS * len(cells))
+    for cell in cells:
+        contenders.append(_model(cell, setting, sizes, None))
+        if compile:
+            contenders.append(_model(cell, setting, sizes, compiled(cell)))
+    pairs = [(BASELINE, cell) for cell in cells if cell != BASELINE]
+    pairs += [(compiled(cell), cell) for cell in cells if compile]
+    bench.compare("model", contenders, pairs, (TRAINING,), seconds)
+
+
+def _model(cell: str, setting: Setting, sizes: Sizes, compiled_as: str | None) -> ModelContender:
+    return first_right(lambda number: _on_batch(cell, setting, sizes, compiled_as, number))
+
+
+def _on_batch(cell: str, setting: Setting, sizes: Sizes, compiled_as: str | None, number: int) -> ModelContender:
+    batch, time, width = setting.shape
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(number)
+        built = GatedRNNForSequenceClassification(
+            GatedRNNConfig(
+                cell=cell, vocab_size=sizes.vocabulary, embedding_size=width, hidden_size=width,
+                num_hidden_layers=sizes.model_layers, num_labels=LABELS,
+            )
+        ).to(setting.device)  # fmt: skip
+        tokens = torch.randint(2, sizes.vocabulary, (batch, time)).to(setting.device)
+    leaves: dict[str, Tensor] = dict(built.named_parameters())
+    exact = in_float64(built)
+
+    def formula(weights: Leaves) -> list[Tensor]:
+        return [functional_call(exact, dict(weights), kwargs={"input_ids": tokens}).logits]
+
+    expected = Expected(formula, leaves, setting.normal(batch, LABELS))
+    called = built if compiled_as is None else torch.compile(built, fullgraph=True)
+    return ModelContender(
+        compiled_as or cell, setting, lambda: called(input_ids=tokens).logits, leaves, expected,
+        work=(batch * time, "tokens/s"), model=built,
+        optimizer=torch.optim.AdamW(built.parameters(), lr=TrainSettings().learning_rate, fused=True),
+    )  # fmt: skip
+
+
+VOCABULARY = "embedding and loss"
+PRODUCTS = "the three products of the scores"
+GENERATED = 32
+"""Tokens of one call of `generate`."""
+TOKEN = Mode("one token, one thread", lambda contender: contender.forward, backward=False)
+
+
+def by_generate(cell: str) -> str:
+    """The name of a token that transformers' `generate` has drawn."""
+    return f"{cell} by generate"
+
+
+def language(bench: Bench, sizes: Sizes, cells: Sequence[str], seconds: float) -> None:
+    """Embedding, scores and loss over the products they cannot do without; a token over its products."""
+    setting = Setting(sizes.softmax, bench.device)
+    bench.compare("language", _vocabulary(setting, sizes.words), [(VOCABULARY, PRODUCTS)], (BOTH,), seconds / 2)
+    pairs = [(name, products_of(cell)) for cell in cells for name in (cell, by_generate(cell))]
+    # A product of one row with a matrix is done before a second thread has begun.
+    with threads(1):
+        streams = [contender for cell in cells for contender in _stream(cell, sizes, bench.device)]
+        bench.compare("language", streams, pairs, (TOKEN,), seconds / 2)
+
+
+def _vocabulary(setting: Setting, words: int) -> Iterator[Contender]:
+    batch, time, width = setting.shape
+    weight = (0.1 * setting.normal(words, width)).requires_grad_()
+    generator = torch.Generator().manual_seed(0)
+    tokens, labels = (torch.randint(words, (batch, time), generator=generator).to(setting.device) for _ in range(2))
+
+    def formula(w: Leaves) -> list[Tensor]:
+        scores = embedding(tokens, w["weight"]) @ w["weight"].t()
+        return [cross_entropy(scores.flatten(0, 1), labels.flatten())]
+
+    expected = Expected(formula, {"weight": weight}, torch.ones((), device=setting.device))
+    yield Contender(
+        VOCABULARY, setting, lambda: next_token_loss(embedding(tokens, weight), weight, labels), {"weight": weight},
+        expected, work=(batch * time, "tokens/s"),
+    )  # fmt: skip
+    leaves = {"hidden": setting.normal(batch * time, width).requires_grad_(), "weight": weight}
+    upstream = setting.normal(batch * time, words)
+    alone = Expected(lambda w: [linear(w["hidden"], w["weight"])], leaves, upstream)
+    yield Contender(PRODUCTS, setting, lambda: linear(leaves["hidden"], weight), leaves, alone)
+
+
+def _stream(cell: str, sizes: Sizes, device: str) -> Iterator[Contender]:
+    """A model without blocks, its step, its bare products, and `generate` around it."""
+    layers, width, vocabulary = sizes.stream
+    setting = Setting((1, 1, width), device)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        config = GatedRNNConfig(
+            cell=cell, vocab_size=vocabulary, embedding_size=width, hidden_size=width, num_hidden_layers=layers,
+            pad_token_id=None,
+        )  # fmt: skip
+        model = GatedRNNForCausalLM(config).to(device).eval()
+    token = torch.zeros(1, 1, dtype=torch.long, device=device)
+    with torch.no_grad():
+        begun = model(token, use_cache=True).past_key_values
+    first_state = begun.tensors()
+    leaves: dict[str, Tensor] = dict(model.named_parameters())
+    exact = in_float64(model)
+
+    def logits(of: Leaves) -> list[Tensor]:
+        tensors = {name: t.double() if t.is_floating_point() else t for name, t in first_state.items()}
+        state = GatedRNNCache.of_tensors(config, tensors)
+        return [functional_call(exact, dict(of), args=(token,), kwargs={"past_key_values": state}).logits]
+
+    kept = [dict(layer.recurrent_states) for layer in begun.layers]
+
+    def step() -> Tensor:
+        # The same state each time: `forward` brings the one it is given up to date.
+        for layer, states in zip(begun.layers, kept, strict=True):
+            layer.recurrent_states = dict(states)
+        return model(token, past_key_values=begun).logits
+
+    yield Contender(cell, setting, step, leaves, Expected(logits, leaves, None))
+    vector = setting.normal(1, width)
+    recurrent = [weight for name, weight in leaves.items() if "weight_ih" in name or "weight_hh" in name]
+    matrices = [*recurrent, model.lm_head.weight]
+    named = {"vector": vector, **{str(number): matrix for number, matrix in enumerate(matrices)}}
+    products = Expected(lambda w: [linear(w["vector"], w[str(n)]) for n in range(len(matrices))], named, None)
+    yield Contender(
+        products_of(cell), setting, lambda: tuple(linear(vector, matrix) for matrix in matrices), named, products
+    )
+
+    def generated() -> Tensor:
+        found = model.generate(token, max_new_tokens=GENERATED, do_sample=False)
+        return model(found[:, :1]).logits  # something to be held against: the tokens themselves are no numbers
+
+    def first(of: Leaves) -> list[Tensor]:
+        return [functional_call(exact, dict(of), args=(token,)).logits]
+
+    yield Contender(
+        by_generate(cell), setting, generated, leaves, Expected(first, leaves, None), times=1 / (GENERATED + 1)
+    )
+
+
+VALUE = Mode("one value, one thread", lambda contender: contender.forward, backward=False)
+SERIES = Mode("forecasts of all series", lambda contender: contender.forward, backward=False)
+SEASON, HORIZON = 24, 48
+
+
+def forecast(bench: Bench, sizes: Sizes, cells: Sequence[str], seconds: float) -> None:
+    """`update` by a value over the products that it cannot do without; `predict` of many series."""
+    pairs = [(cell, products_of(cell)) for cell in cells]
+    with threads(1):
+        streams = [contender for cell in cells for contender in _values(cell, sizes, bench.device)]
+        bench.compare("forecast", streams, pairs, (VALUE,), seconds / 2)
+    bench.compare("forecast", [_predict(cell, sizes, bench.device) for cell in cells], (), (SERIES,), seconds / 2)
+
+
+def _forecaster(cell: str, width: int, device: str) -> GatedRNNForForecasting:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        config = GatedRNNForecastConfig(
+            cell=cell, embedding_size=width // 2, hidden_size=width, num_hidden_layers=1,
+            horizon=HORIZON, seasons=[SEASON],
+        )  # fmt: skip
+        return GatedRNNForForecasting(config).to(device).eval()
+
+
+def _values(cell: str, sizes: Sizes, device: str) -> Iterator[Contender]:
+    _, context, width = sizes.series
+    setting, model = Setting((1, 1, width), device), _forecaster(cell, width, device)
+    past, value = setting.normal(1, context), setting.normal(1, 1)
+    begun = model.start(past)
+    before, first = begun.past, {name: tensor.clone() for name, tensor in begun.cache.tensors().items()}
+    leaves: dict[str, Tensor] = dict(model.model.named_parameters())
+    exact = in_float64(model.model)
+    smoothed, _ = model.smooth(begun.scale.units(value), before, 1)
+    features = model.joined(smoothed, begun.scale).double()
+
+    def update() -> Tensor:
+        # The same state each time: a stream is brought up to date in place.
+        begun.past, begun.cache = before, GatedRNNCache.of_tensors(model.config, first)
+        return model.update(begun, value).hidden[0]
+
+    def hidden(of: Leaves) -> list[Tensor]:
+        tensors = {name: t.double() if t.is_floating_point() else t for name, t in first.items()}
+        state = GatedRNNCache.of_tensors(model.config, tensors)
+        arguments = {"input_values": features, "past_key_values": state}
+        return [functional_call(exact, dict(of), kwargs=arguments).last_hidden_state[:, -1]]
+
+    yield Contender(cell, setting, update, leaves, Expected(hidden, leaves, None))
+    matrices = [weight for name, weight in leaves.items() if weight.dim() == 2 and name.startswith(("emb", "parts"))]
+    named = {str(number): matrix for number, matrix in enumerate(matrices)}
+    named |= {f"vector {number}": setting.normal(1, matrix.shape[1]) for number, matrix in enumerate(matrices)}
+
+    def multiplied(w: Leaves) -> list[Tensor]:
+        return [linear(w[f"vector {number}"], w[str(number)]) for number in range(len(matrices))]
+
+    yield Contender(
+        products_of(cell), setting, lambda: tuple(multiplied(named)), named, Expected(multiplied, named, None)
+    )  # fmt: skip
+
+
+def _predict(cell: str, sizes: Sizes, device: str) -> Contender:
+    series, context, width = sizes.series
+    setting, model = Setting(sizes.series, device), _forecaster(cell, width, device)
+    past = setting.normal(series, context)
+    leaves: dict[str, Tensor] = dict(model.named_parameters())
+    exact = in_float64(model)
+
+    def quantiles(of: Leaves) -> list[Tensor]:
+        return [functional_call(exact, dict(of), args=(past,)).quantiles]
+
+    return Contender(
+        cell, setting, lambda: model.predict(past), leaves, Expected(quantiles, leaves, None), work=(series, "series/s")
+    )  # fmt: skip

@@ -1,0 +1,146 @@
+"""Backends of operations: plain torch (`reference`) or our kernels for the tensor's device (`native`)."""
+
+import sys
+from importlib import import_module
+from importlib.util import find_spec
+from types import ModuleType
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.autograd import forward_ad
+from torch.fx import Proxy
+
+from gatedrnn.errors import BackendUnavailable
+
+BACKENDS = ("auto", "reference", "native")
+"""The backends of an operation; layers of cells that torch has a kernel for know "torch" too."""
+
+DTYPES = (torch.float32, torch.float64)
+"""Dtypes of kernels that are no operations, and of torch's own kernels."""
+
+
+class Choice(NamedTuple):
+    """The backend that "auto" takes, and why."""
+
+    backend: str
+    reason: str
+
+
+def choose_backend(device: torch.device | str) -> Choice:
+    """Return the backend that "auto" takes for scans on `device`.
+
+    Example:
+        >>> choose_backend("cpu").backend
+        'native'
+    """
+    device_type = torch.device(device).type
+    if device_type == "cuda":
+        if not installed("triton"):
+            return Choice("reference", "triton is not installed")
+        return Choice("native", "tiles of time and channels (triton)")
+    if device_type != "cpu":
+        return Choice("reference", f"there is no kernel for {device_type} tensors")
+    if not installed("numba"):
+        return Choice("reference", "numba is not installed")
+    return Choice("native", "compiled loops over contiguous channels (numba)")
+
+
+def native_kernels(package: str, device: torch.device) -> ModuleType:
+    """Return the module of a package's kernels for a device, `package.cpu` or `package.gpu`.
+
+    Raises:
+        BackendUnavailable: there is none, or its compiler is not installed.
+    """
+    if device.type == "cuda":
+        if not installed("triton"):
+            raise BackendUnavailable("backend 'native' needs triton on a GPU, which is not installed; use 'reference'")
+        return import_module(f"{package}.gpu")
+    if device.type != "cpu":
+        raise BackendUnavailable(f"backend 'native' has no kernel for {device.type} tensors; use 'reference'")
+    if not installed("numba"):
+        raise BackendUnavailable("backend 'native' needs numba on a CPU, which is not installed; use 'reference'")
+    return import_module(f"{package}.cpu")
+
+
+def has_cpu_kernels(device: torch.device) -> bool:
+    """Whether kernels for a CPU can run here; those of loops, blocks and single steps exist for a CPU alone."""
+    return device.type == "cpu" and installed("numba")
+
+
+def installed(package: str) -> bool:
+    """Whether a package can be imported; called at every step of a stream, so the cheap test comes first."""
+    return sys.modules.get(package) is not None or find_spec(package) is not None
+
+
+def plain_torch_only() -> bool:
+    """Whether only torch's own operations may run: in a `torch.func` transform and in an export to ONNX."""
+    return transforming() or exporting_to_onnx()
+
+
+def transforming() -> bool:
+    """Whether a `torch.func` transform or forward-mode differentiation is active, whose tensors no kernel can read."""
+    if torch.compiler.is_compiling():
+        return False
+    # torch has no public function for it.
+    return torch._C._functorch.peek_interpreter_stack() is not None or forward_mode()
+
+
+def observed(x: torch.Tensor) -> bool:
+    """Whether a tracer, a transform, a mode, a subclass of Tensor or forward differentiation follows x: it would not
+    see compiled code that is no op."""
+    if torch.compiler.is_compiling() or transforming() or type(x) is not torch.Tensor:
+        return True
+    # torch has no public functions for these.
+    modes, traced = torch._C._len_torch_dispatch_stack() > 0, torch._C._get_tracing_state() is not None
+    return modes or traced or forward_ad._current_level >= 0
+
+
+def streams(x: Tensor) -> bool:
+    """Whether x, of any shape, may be the input of a kernel that is no op: on a CPU, without gradients or autocast."""
+    return (
+        not torch.is_grad_enabled()
+        and not observed(x)
+        and x.is_cpu
+        and x.dtype in DTYPES
+        and not torch.is_autocast_enabled("cpu")
+        and not x.is_neg()
+    )
+
+
+def is_proxy(x: object) -> bool:
+    """Whether `torch.fx.symbolic_trace` calls; for a tensor, on which a stream waits, one comparison decides."""
+    return type(x) is not Tensor and isinstance(x, Proxy)
+
+
+def values_unknown() -> bool:
+    """Whether code may not branch on the values of tensors: it is traced to a graph, or a transform runs."""
+    return torch.compiler.is_compiling() or traced() or plain_torch_only()
+
+
+def traced() -> bool:
+    """Whether `torch.jit.trace` runs, which fixes every number that is not read from a tensor's shape."""
+    return not torch.compiler.is_compiling() and torch._C._get_tracing_state() is not None
+
+
+def forward_mode() -> bool:
+    """Whether forward-mode differentiation is active (`torch.func.jvp`, `torch.autograd.forward_ad`)."""
+    return not torch.compiler.is_compiling() and forward_ad._current_level >= 0
+
+
+def exporting_to_onnx() -> bool:
+    """Whether `torch.onnx.export` is running, whose format has none of our operations."""
+    # Both of its exporters trace; called at every step of a stream, so torch's slower test comes second.
+    traced = torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None
+    return traced and torch.onnx.is_in_onnx_export()
+
+
+def accumulation_dtype(dtype: torch.dtype) -> torch.dtype:
+    """The dtype of states and sums: float64 for float64, float32 for everything narrower."""
+    return torch.float64 if dtype == torch.float64 else torch.float32
+
+
+def autocast_dtype(device: torch.device) -> torch.dtype | None:
+    """Return the dtype of autocast on this device; None if it is off, or unknown."""
+    available = torch.amp.is_autocast_available(device.type)
+    return torch.get_autocast_dtype(device.type) if available and torch.is_autocast_enabled(device.type) else None

@@ -1,0 +1,298 @@
+"""Elementary functions that LLVM vectorises inside a loop over a row, and the treatment of denormal numbers.
+
+float32 goes through polynomials, accurate to about 1e-7 of the value; float64 through the C library. A NaN stays one.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import llvmlite.binding
+import numba
+import numpy as np
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.extending import intrinsic, overload
+
+from gatedrnn.kernels.cpu.compile import INLINED
+
+# Typed, for a Python number would turn a row of float32 into float64; in float64 the same numbers are exact.
+ZERO, HALF, ONE, TWO = (np.float32(x) for x in (0.0, 0.5, 1.0, 2.0))
+INFINITE, NOT_A_NUMBER = np.float32(math.inf), np.float32(math.nan)
+LEAST, MOST = np.float32(-87.3), np.float32(88.3)  # e to these is near the ends of float32
+ON_X86 = llvmlite.binding.get_process_triple().startswith(("x86_64", "i386", "i686", "amd64"))
+FLUSH = 0x8040  # of the SSE control register: results and operands that are denormal are zero
+
+
+@intrinsic
+def float_of_bits(typing: Any, bits: Any) -> Any:
+    """The float32 with these bits."""
+
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.bitcast(arguments[0], context.get_value_type(types.float32))
+
+    return types.float32(types.int32), build
+
+
+@intrinsic
+def bits_of_float(typing: Any, number: Any) -> Any:
+    """The bits of a float32."""
+
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.bitcast(arguments[0], context.get_value_type(types.int32))
+
+    return types.int32(types.float32), build
+
+
+def exp(x: Any) -> Any:
+    """e^x; in float32 infinity above MOST and 0 below LEAST, where denormals would begin."""
+    raise NotImplementedError("called from compiled code only")
+
+
+@overload(exp, jit_options=INLINED)
+def _exp(x: Any) -> Callable[[Any], Any]:
+    return _exp_float32 if x == types.float32 else _exp_float64
+
+
+def _exp_float64(x: Any) -> Any:
+    return math.exp(x)
+
+
+def _exp_float32(x: Any) -> Any:
+    # Comparisons, not min and max: those lose a NaN.
+    found = _power(LEAST if x < LEAST else MOST if x > MOST else x)
+    return ZERO if x < LEAST else INFINITE if x > MOST else found
+
+
+@numba.njit(**INLINED)
+def _power(x: Any) -> Any:
+    """e^x of a float32 between LEAST and MOST."""
+    # e^x = 2^k e^r with |r| <= log(2) / 2. The sum with 1.5 * 2^23 has the whole number k in its last bits, which go
+    # into the exponent's. e^r is the polynomial of degree 6 with the smallest largest relative error (3e-9).
+    whole = x * np.float32(1.44269504) + np.float32(12582912.0)
+    k = whole - np.float32(12582912.0)
+    r = (x - k * np.float32(0.693359375)) - k * np.float32(-2.12194440e-4)
+    p = np.float32(1.4061241e-3)
+    p = p * r + np.float32(8.3790114e-3)
+    p = p * r + np.float32(4.1664775e-2)
+    p = p * r + np.float32(1.6666366e-1)
+    p = p * r + np.float32(5.0000006e-1)
+    p = p * r + np.float32(1.0)
+    p = p * r + np.float32(1.0)
+    return p * float_of_bits((bits_of_float(whole) << np.int32(23)) + np.int32(0x3F800000))
+
+
+def shrinking(x: Any) -> Any:
+    """e^-|x|; 0 at the infinities."""
+    raise NotImplementedError("called from compiled code only")
+
+
+@overload(shrinking, jit_options=INLINED)
+def _shrinking(x: Any) -> Callable[[Any], Any]:
+    return _shrinking_float32 if x == types.float32 else _shrinking_float64
+
+
+def _shrinking_float64(x: Any) -> Any:
+    return math.exp(-abs(x))
+
+
+def _shrinking_float32(x: Any) -> Any:
+    size = abs(x)
+    return ZERO if size == INFINITE else _power(LEAST if size > -LEAST else -size)
+
+
+def tanh(x: Any) -> Any:
+    """The hyperbolic tangent."""
+    raise NotImplementedError("called from compiled code only")
+
+
+@overload(tanh, jit_options=INLINED)
+def _tanh(x: Any) -> Callable[[Any], Any]:
+    return _tanh_float32 if x == types.float32 else _tanh_float64
+
+
+def _tanh_float64(x: Any) -> Any:
+    return math.tanh(x)
+
+
+def _tanh_float32(x: Any) -> Any:
+    # Near zero an odd polynomial (Cephes): 1 - 2 / (e^2x + 1) would lose every digit there.
+    square = x * x
+    p = np.float32(-5.70498872745e-3)
+    p = p * square + np.float32(2.06390887954e-2)
+    p = p * square + np.float32(-5.37397155531e-2)
+    p = p * square + np.float32(1.33314422036e-1)
+    p = p * square + np.float32(-3.33332819422e-1)
+    small = p * square * x + x
+    shrunk = shrinking(TWO * x)
+    large = (ONE - shrunk) / (ONE + shrunk)
+    large = -large if x < ZERO else large
+    return small if abs(x) < np.float32(0.625) else large
+
+
+def log(x: Any) -> Any:
+    """The natural logarithm; -infinity at 0, NaN below."""
+    raise NotImplementedError("called from compiled code only")
+
+
+@overload(log, jit_options=INLINED)
+def _log(x: Any) -> Callable[[Any], Any]:
+    return _log_float32 if x == types.float32 else _log_float64
+
+
+def _log_float64(x: Any) -> Any:
+    return math.log(x) if x > 0.0 else (-math.inf if x == 0.0 else math.nan)
+
+
+def _log_float32(x: Any) -> Any:
+    # x = 2^k m with m in [sqrt(1/2), sqrt(2)); the polynomial of log m is that of Cephes.
+    bits = bits_of_float(x)
+    k = (bits >> np.int32(23)) - np.int32(126)
+    m = float_of_bits((bits & np.int32(0x007FFFFF)) | np.int32(0x3F000000))
+    low = m < np.float32(0.70710678)
+    m = (m + m if low else m) - ONE
+    e = np.float32(k - np.int32(1) if low else k)
+    square = m * m
+    p = np.float32(7.0376836292e-2)
+    p = p * m - np.float32(1.1514610310e-1)
+    p = p * m + np.float32(1.1676998740e-1)
+    p = p * m - np.float32(1.2420140846e-1)
+    p = p * m + np.float32(1.4249322787e-1)
+    p = p * m - np.float32(1.6668057665e-1)
+    p = p * m + np.float32(2.0000714765e-1)
+    p = p * m - np.float32(2.4999993993e-1)
+    p = p * m + np.float32(3.3333331174e-1)
+    found = m * square * p - np.float32(2.12194440e-4) * e - HALF * square + m + np.float32(0.693359375) * e
+    found = INFINITE if x == INFINITE else found
+    return found if x > ZERO else (-INFINITE if x == ZERO else NOT_A_NUMBER)
+
+
+@numba.njit(**INLINED)
+def log1p(x: Any) -> Any:
+    """log(1 + x), without the digits that the sum has lost."""
+    whole = ONE + x
+    lost = whole - ONE
+    found = log(whole) * (x / lost)
+    found = x if lost == ZERO else found
+    return x if x == INFINITE else found
+
+
+def expm1(x: Any) -> Any:
+    """e^x - 1."""
+    raise NotImplementedError("called from compiled code only")
+
+
+@overload(expm1, jit_options=INLINED)
+def _expm1(x: Any) -> Callable[[Any], Any]:
+    return _expm1_float32 if x == types.float32 else _expm1_float64
+
+
+def _expm1_float64(x: Any) -> Any:
+    return math.expm1(x)
+
+
+def _expm1_float32(x: Any) -> Any:
+    p = np.float32(1 / 40320) * x + np.float32(1 / 5040)
+    p = p * x + np.float32(1 / 720)
+    p = p * x + np.float32(1 / 120)
+    p = p * x + np.float32(1 / 24)
+    p = p * x + np.float32(1 / 6)
+    p = p * x + HALF
+    small = p * (x * x) + x
+    return small if abs(x) < HALF else exp(x) - ONE
+
+
+@numba.njit(**INLINED)
+def where(condition: Any, x: Any, y: Any) -> Any:
+    """x where the condition holds, else y; both are computed."""
+    return x if condition else y
+
+
+@numba.njit(**INLINED)
+def maximum(x: Any, y: Any) -> Any:
+    """The larger one, or NaN if one of them is."""
+    return x if (x > y) | (x != x) else y
+
+
+@numba.njit(**INLINED)
+def minimum(x: Any, y: Any) -> Any:
+    """The smaller one, or NaN if one of them is."""
+    return x if (x < y) | (x != x) else y
+
+
+@numba.njit(**INLINED)
+def sign(x: Any) -> Any:
+    """1, -1, or 0, of a NaN too."""
+    return ONE if x > ZERO else (-ONE if x < ZERO else ZERO)
+
+
+@numba.njit(**INLINED)
+def rounded_to_bfloat16(x: Any) -> Any:
+    """The upper half of a float32's bits, rounded to the nearest, ties to even."""
+    b = np.uint32(bits_of_float(x))
+    rounded = b + np.uint32(0x7FFF) + ((b >> np.uint32(16)) & np.uint32(1))
+    # Rounding up could turn a NaN into an infinity: a quiet NaN keeps its upper half instead.
+    number = (b & np.uint32(0x7FFFFFFF)) <= np.uint32(0x7F800000)
+    return np.uint16((rounded if number else b | np.uint32(0x00400000)) >> np.uint32(16))
+
+
+def sigmoid(x: Any) -> Any:
+    """1 / (1 + e^-x)."""
+    raise NotImplementedError("called from compiled code only")
+
+
+@overload(sigmoid, jit_options=INLINED)
+def _sigmoid(x: Any) -> Callable[[Any], Any]:
+    return _sigmoid_float32 if x == types.float32 else _sigmoid_float64
+
+
+def _sigmoid_float64(x: Any) -> Any:
+    return 1.0 / (1.0 + math.exp(-x))
+
+
+def _sigmoid_float32(x: Any) -> Any:
+    found = ONE / (ONE + _power(LEAST if x > -LEAST else -LEAST if x < LEAST else -x))
+    # A gate that is exactly 0 makes NaN of an infinite state, as in torch; one that is nearly 0 keeps it infinite.
+    return ZERO if x == -INFINITE else found
+
+
+@intrinsic
+def flush_denormals(typing: Any) -> Any:
+    """Take denormal numbers for zero from here on, in this thread; returns what `restore_denormals` takes.
+
+    A gradient that enters at the last step alone shrinks by every decay on its way to the first, below 1e-38 within a
+    few hundred steps; an operation on such a number takes a hundred times as long, and its result is negligible. On
+    other processors than x86 nothing happens.
+    """
+
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        if not ON_X86:
+            return cgutils.int32_t(0)
+        address = cgutils.alloca_once(builder, cgutils.int32_t)
+        _control(builder, "stmxcsr", address)
+        before = builder.load(address)
+        builder.store(builder.or_(before, cgutils.int32_t(FLUSH)), address)
+        _control(builder, "ldmxcsr", address)
+        return before
+
+    return types.int32(), build
+
+
+@intrinsic
+def restore_denormals(typing: Any, before: Any) -> Any:
+    """Treat denormal numbers as before `flush_denormals`, for the next user of the thread."""
+
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        if ON_X86:
+            address = cgutils.alloca_once(builder, cgutils.int32_t)
+            builder.store(arguments[0], address)
+            _control(builder, "ldmxcsr", address)
+        return context.get_dummy_value()
+
+    return types.none(types.int32), build
+
+
+def _control(builder: Any, name: str, address: Any) -> None:
+    kind = ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t])
+    function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.x86.sse.{name}")
+    builder.call(function, [builder.bitcast(address, cgutils.voidptr_t)])

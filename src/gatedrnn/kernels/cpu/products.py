@@ -1,0 +1,193 @@
+"""Products of a few rows with a matrix that every step reads: packed once into panels, then multiplied in tiles.
+
+A tile of the result stays in registers while a whole block of the inner axis goes by. Panels of a block lie one after
+another in memory, so that a step reads the matrix from its beginning to its end. An element of the result is summed in
+the same order however many rows there are: a sequence's values do not depend on its neighbours in the batch.
+"""
+
+from typing import Any
+
+import llvmlite.binding
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.extending import intrinsic
+from torch import Tensor
+
+from gatedrnn.kernels.cpu.compile import FAST, compiled
+from gatedrnn.kernels.cpu.threads import Kernel, share_out, threads_for
+from gatedrnn.kernels.cpu.views import clear, flat
+
+_FEATURES = llvmlite.binding.get_host_cpu_features()
+_VECTOR_BYTES = 64 if _FEATURES.get("avx512f") else 32 if _FEATURES.get("avx") else 16
+_VECTORS = 2  # of a panel's row
+_ROWS = 8 if _FEATURES.get("avx512f") else 4  # of a tile: with two vectors each, they fill about half the registers
+_BESIDE_4, _BESIDE_2, _BESIDE_1 = _ROWS // 4, _ROWS // 2, _ROWS  # panels that fewer rows multiply at once
+_DEPTH = 256  # of the inner axis at a time: a panel's block and a few rows' stay in the first-level cache
+_TOGETHER = 8  # columns that packing reads side by side
+
+
+def padded(columns: int, itemsize: int) -> int:
+    """Columns of whole panels: how far apart rows of a result lie."""
+    panel = _VECTORS * _VECTOR_BYTES // itemsize
+    return -(-columns // panel) * panel
+
+
+def packed(matrix: Tensor, transposed: bool = False) -> Any:
+    """The matrix (inner, columns), or its transpose, in panels as `add_product` takes it; flat.
+
+    Args:
+        matrix: contiguous, float32 or float64.
+        transposed: `matrix` is (columns, inner).
+    """
+    columns, inner = matrix.shape if transposed else reversed(matrix.shape)
+    wide = padded(columns, matrix.element_size())
+    panels = matrix.new_empty(inner * wide)
+    items = wide // padded(1, matrix.element_size())
+    share_out(_PACK, items, threads_for(matrix.numel()), flat(matrix), flat(panels), inner, columns, transposed)
+    return flat(panels)
+
+
+@compiled(**FAST)
+def _pack(first: int, last: int, matrix: Any, panels: Any, inner: int, columns: int, transposed: bool) -> None:
+    panel = _VECTORS * _VECTOR_BYTES // matrix.itemsize
+    wide = -(-columns // panel) * panel
+    for item in range(first, last):
+        low = item * panel
+        width = min(panel, columns - low)
+        for start in range(0, inner, _DEPTH):
+            depth = min(_DEPTH, inner - start)
+            offset = start * wide + item * depth * panel
+            to = panels[offset : offset + depth * panel]
+            if width < panel:
+                clear(to)
+            if not transposed:
+                for k in range(depth):
+                    row = matrix[(start + k) * columns + low : (start + k) * columns + low + width]
+                    for j in range(width):
+                        to[k * panel + j] = row[j]
+                continue
+            whole = width - width % _TOGETHER
+            for j in range(0, whole, _TOGETHER):
+                # One pass for several columns: each line of the panel is written in a few strokes.
+                rows = matrix[(low + j) * inner + start : (low + j + _TOGETHER) * inner]
+                for k in range(depth):
+                    for i in range(_TOGETHER):
+                        to[k * panel + j + i] = rows[i * inner + k]
+            for j in range(whole, width):
+                row = matrix[(low + j) * inner + start : (low + j) * inner + start + depth]
+                for k in range(depth):
+                    to[k * panel + j] = row[k]
+
+
+_PACK = Kernel.of(_pack)
+
+
+@compiled(**FAST)
+def add_product(rows: int, inner: int, a: Any, a_width: int, panels: Any, wide: int, out: Any) -> None:
+    """out += a @ matrix for `rows` rows; a (rows, inner) and out (rows, wide) row by row in flat arrays.
+
+    `panels` is the packed matrix and `wide` its padded width; rows of `a` lie `a_width` apart.
+    """
+    panel = _VECTORS * _VECTOR_BYTES // a.itemsize
+    count, whole = wide // panel, rows - rows % _ROWS
+    for start in range(0, inner, _DEPTH):
+        depth = min(_DEPTH, inner - start)
+        block, apart = start * wide, depth * panel
+        for p in range(count):
+            for r in range(0, whole, _ROWS):
+                x, y = r * a_width + start, r * wide + p * panel
+                _tile(_ROWS, 1, depth, a, x, a_width, panels, block + p * apart, apart, out, y, wide)
+        r, left = whole, rows - whole
+        if left >= 4:
+            p = 0
+            while p < count:
+                x, y = r * a_width + start, r * wide + p * panel
+                if p + _BESIDE_4 <= count:
+                    _tile(4, _BESIDE_4, depth, a, x, a_width, panels, block + p * apart, apart, out, y, wide)
+                    p += _BESIDE_4
+                else:
+                    _tile(4, 1, depth, a, x, a_width, panels, block + p * apart, apart, out, y, wide)
+                    p += 1
+            r, left = r + 4, left - 4
+        if left >= 2:
+            p = 0
+            while p < count:
+                x, y = r * a_width + start, r * wide + p * panel
+                if p + _BESIDE_2 <= count:
+                    _tile(2, _BESIDE_2, depth, a, x, a_width, panels, block + p * apart, apart, out, y, wide)
+                    p += _BESIDE_2
+                else:
+                    _tile(2, 1, depth, a, x, a_width, panels, block + p * apart, apart, out, y, wide)
+                    p += 1
+            r, left = r + 2, left - 2
+        if left:
+            p = 0
+            while p < count:
+                x, y = r * a_width + start, r * wide + p * panel
+                if p + _BESIDE_1 <= count:
+                    _tile(1, _BESIDE_1, depth, a, x, a_width, panels, block + p * apart, apart, out, y, wide)
+                    p += _BESIDE_1
+                else:
+                    _tile(1, 1, depth, a, x, a_width, panels, block + p * apart, apart, out, y, wide)
+                    p += 1
+
+
+@intrinsic(prefer_literal=True)
+def _tile(
+    typing: Any, rows: Any, beside: Any, depth: Any, a: Any, a_at: Any, a_width: Any, panels: Any, at: Any, apart: Any,
+    out: Any, out_at: Any, out_width: Any,
+) -> Any:  # fmt: skip
+    """Add to a tile of the result, `rows` rows of as many panels `beside` each other (both literals), what a block of
+    the inner axis, `depth` long, gives. Arrays are flat; the tile's parts begin at `a_at`, `at` and `out_at`."""
+    count, columns = rows.literal_value, _VECTORS * beside.literal_value
+
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        _, _, depth, a, a_at, a_width, panels, at, apart, out, out_at, out_width = arguments
+        element = context.get_data_type(signature.args[3].dtype)
+        size = context.get_abi_sizeof(element)
+        lanes = _VECTOR_BYTES // size
+        vector = ir.VectorType(element, lanes)
+        a, panels, out = (
+            context.make_array(signature.args[n])(context, builder, array).data
+            for n, array in ((3, a), (6, panels), (9, out))
+        )
+
+        def address(base: Any, start: Any, times: Any, n: int, more: int = 0) -> Any:
+            """The address of base[start + n · times + more]."""
+            index = builder.add(start, builder.mul(times, times.type(n)))
+            return builder.gep(base, [builder.add(index, index.type(more))])
+
+        def line(pointer: Any) -> Any:
+            return builder.bitcast(pointer, vector.as_pointer())
+
+        none = ir.Constant(vector, [ir.Constant(element, 0.0)] * lanes)
+        sums = [[cgutils.alloca_once_value(builder, none) for _ in range(columns)] for _ in range(count)]
+        a_rows = [address(a, a_at, a_width, n) for n in range(count)]
+        begins = [address(panels, at, apart, n) for n in range(beside.literal_value)]
+        to_all = ir.Constant(ir.VectorType(cgutils.int32_t, lanes), [0] * lanes)
+        unknown = ir.Constant(vector, ir.Undefined)
+        fused = {"flags": ("contract",)}
+        with cgutils.for_range(builder, depth) as loop:
+            k = loop.index
+            read = []
+            for n in range(columns):
+                begin = begins[n // _VECTORS]
+                read.append(builder.load(line(address(begin, k.type(n % _VECTORS * lanes), k, _VECTORS * lanes))))
+                read[-1].align = size
+            for n in range(count):
+                one = builder.insert_element(unknown, builder.load(builder.gep(a_rows[n], [k])), cgutils.int32_t(0))
+                factor = builder.shuffle_vector(one, unknown, to_all)
+                for values, total in zip(read, sums[n], strict=True):
+                    product = builder.fmul(factor, values, **fused)
+                    builder.store(builder.fadd(builder.load(total), product, **fused), total)
+        for n in range(count):
+            for m in range(columns):
+                target = line(address(out, out_at, out_width, n, m * lanes))
+                before = builder.load(target)
+                before.align = size
+                builder.store(builder.fadd(before, builder.load(sums[n][m])), target).align = size
+        return context.get_dummy_value()
+
+    whole = types.int64
+    arrays = (whole, a, whole, whole, panels, whole, whole, out, whole, whole)
+    return types.none(rows, beside, *arrays), build

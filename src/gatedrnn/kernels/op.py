@@ -1,0 +1,130 @@
+"""Gradients of a registered operation: those of its kernel, and for second derivatives those of its plain torch form.
+
+An operation is a `torch.library.custom_op` with a fake form; so is its gradient. `register_gradient` ties the two
+together. Inside a backward, grad mode is on exactly with `create_graph`: then the plain torch form is differentiated,
+whose gradients can be differentiated again.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from math import prod
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor
+
+Gradients: TypeAlias = Sequence[Tensor | None]
+Backward: TypeAlias = Callable[..., Gradients]
+"""`backward(upstream, saved, needed, **arguments)`: gradients of an operation's differentiable arguments, in order.
+
+upstream: gradients of the operation's outputs; None for an unused one.
+saved: the tensors that `saves` returned.
+needed: names of the arguments that require a gradient.
+arguments: the arguments of the operation.
+"""
+Shape: TypeAlias = Sequence[int]
+
+
+def register_gradient(
+    op: Any, differentiable: tuple[str, ...], saves: Callable[..., tuple[Tensor | None, ...]], backward: Backward,
+    backward_with_graph: Backward,
+) -> None:  # fmt: skip
+    """Make an operation differentiable, to any order.
+
+    Args:
+        op: made by `torch.library.custom_op`.
+        differentiable: names of its arguments that have a gradient.
+        saves: `saves(outputs, **arguments)`, the tensors that the backward reads beside the arguments.
+        backward: computes gradients by a kernel.
+        backward_with_graph: computes them by operations that can be differentiated again; see `through`.
+    """
+    schema = op._opoverload._schema.arguments
+    names, tensors = [a.name for a in schema], [a.name for a in schema if "Tensor" in str(a.type)]
+
+    def save(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        arguments = dict(zip(names, inputs, strict=True))
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*(arguments[name] for name in tensors), *saves(output, **arguments))
+        ctx.constants = {name: value for name, value in arguments.items() if name not in tensors}
+
+    def gradient(ctx: Any, *upstream: Tensor | None) -> tuple[Tensor | None, ...]:
+        unpacked = ctx.saved_tensors  # once: activation checkpointing computes them again, and refuses a second time
+        inputs, saved = unpacked[: len(tensors)], unpacked[len(tensors) :]
+        arguments = dict(zip(tensors, inputs, strict=True)) | ctx.constants
+        needed = frozenset(name for name, needs in zip(names, ctx.needs_input_grad, strict=True) if needs)
+        compute = backward_with_graph if torch.is_grad_enabled() else backward
+        by_name = dict(zip(differentiable, compute(upstream, saved, needed, **arguments), strict=True))
+        cast = {
+            name: grad.to(arguments[name].dtype)
+            for name, grad in by_name.items()
+            if grad is not None and arguments[name] is not None
+        }
+        return tuple(cast.get(name) for name in names)
+
+    op.register_autograd(gradient, setup_context=save)
+
+
+def through(reference: Callable[..., tuple[Tensor, ...]], differentiable: tuple[str, ...]) -> Backward:
+    """Return the backward that differentiates the operation's plain torch form.
+
+    Args:
+        reference: `reference(**arguments)`, the operation's outputs that have a gradient, first to last.
+        differentiable: as in `register_gradient`.
+    """
+
+    def backward(upstream: Gradients, saved: Gradients, needed: frozenset[str], **arguments: Any) -> Gradients:
+        def plain(*tensors: Tensor | None) -> tuple[Tensor, ...]:
+            return reference(**arguments | dict(zip(differentiable, tensors, strict=True)))
+
+        return gradients_with_graph(plain, [arguments[name] for name in differentiable], upstream)
+
+    return backward
+
+
+def gradients_with_graph(
+    function: Callable[..., tuple[Tensor, ...]], tensors: Sequence[Tensor | None], upstream: Gradients
+) -> list[Tensor | None]:
+    """Return gradients of the tensors that require one, by plain torch, so that they can be differentiated again.
+
+    Args:
+        function: takes `tensors`; its outputs come in the order of `upstream`, which may have more.
+        upstream: their gradients; None for an unused one.
+    """
+    again = [x.view_as(x) if x is not None and x.requires_grad else x for x in tensors]
+    inputs = [x for x in again if x is not None and x.requires_grad]
+    pairs = [(o, g) for o, g in zip(function(*again), upstream, strict=False) if g is not None and o.requires_grad]
+    # An initial state that every sequence resets has no effect on outputs, and some outputs are constants.
+    outputs, grads = [o for o, _ in pairs], [g for _, g in pairs]
+    results = iter(torch.autograd.grad(outputs, inputs, grads, create_graph=True, materialize_grads=True))
+    return [next(results) if x is not None and x.requires_grad else None for x in again]
+
+
+# FLOPs as `torch.utils.flop_counter` counts those of torch's own operations: matrix products. Elementwise work
+# (gates, scans) is not counted, as torch does not count it. A gradient is twice its forward: one product for the input
+# or state, one for the weight; that an operation computes something again in the backward is not counted.
+
+
+def products(x: Shape, *weights: Shape | None) -> int:
+    """Count the product of each row of x (batch, time, …) with each of these matrices."""
+    return 2 * x[0] * x[1] * sum(prod(weight) for weight in weights if weight is not None)
+
+
+def elementwise(*_: Any, **__: Any) -> int:
+    """Count nothing."""
+    return 0
+
+
+FLOPS: dict[str, Callable[..., int]] = {}
+"""Formulas by the operation's name below `torch.ops.gatedrnn`, from the shapes of its arguments."""
+
+
+@cache
+def register_flop_formulas() -> None:
+    """Register the formulas with `FlopCounterMode`, once; a counter knows those registered when it was made.
+
+    Imported here: torch's module imports triton if installed, which `import gatedrnn` must not do.
+    """
+    from torch.utils.flop_counter import register_flop_formula
+
+    for name, formula in FLOPS.items():
+        register_flop_formula(getattr(torch.ops.gatedrnn, name))(formula)

@@ -1,0 +1,1 @@
+"""Cells that mix their channels in small blocks."""

@@ -1,0 +1,287 @@
+"""The scan over small blocks, h_t = A_t h_(t-1) + b_t, its gradient, and a single step from the projections."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numba
+import numpy as np
+import torch
+from torch import Tensor
+
+from gatedrnn.equations import BlockKernel
+from gatedrnn.kernels.cpu.compile import FAST, INLINED, compiled
+from gatedrnn.kernels.cpu.functions import ONE, TWO, ZERO, exp, flush_denormals, restore_denormals
+from gatedrnn.kernels.cpu.threads import Kernel, share_out, threads_for
+from gatedrnn.kernels.cpu.views import LIKE, Array, at_address, borrowed, clear, copy, flags, flat, keep_alive, view
+from gatedrnn.shapes import Channels, Flags, Series, State, Step
+
+NARROW = 16  # blocks of a work item at least, where the blocks of a sequence are shared out
+ROTATION, REFLECTIONS = range(2)
+SHORTEST = 1e-12  # of an axis: torch's normalize divides by no smaller length
+
+
+def block_scan(
+    transition: Tensor, drive: Series, h0: State | None, resets: Flags | None, reset_state: Channels | None,
+    reverse: bool,
+) -> tuple[Series, State]:  # fmt: skip
+    """All states and the last one; see `gatedrnn.ops.block_scan`."""
+    batch, steps, size, _, blocks = transition.shape
+    state = drive.new_zeros(batch, size * blocks) if h0 is None else h0.clone(memory_format=torch.contiguous_format)
+    out, groups, threads = torch.empty(drive.shape, dtype=drive.dtype), _groups(transition), _threads(transition)
+    reset_state = drive.new_zeros(size * blocks) if reset_state is None else reset_state
+    share_out(
+        RUN, batch * groups, threads, groups, steps, size, blocks, reverse, flat(transition.contiguous()),
+        flat(drive.contiguous()), flags(resets), flat(reset_state.contiguous()), flat(state), flat(out),
+    )  # fmt: skip
+    return out, state
+
+
+def block_scan_gradient(
+    grad_h: Series, grad_last: State, transition: Tensor, h: Series, h0: State | None, resets: Flags | None,
+    reset_state: Channels | None, reverse: bool,
+) -> tuple[Tensor, Series, State, Channels]:  # fmt: skip
+    """Gradients of transition, drive, h0 and reset_state."""
+    batch, steps, size, _, blocks = transition.shape
+    carry = grad_last.clone(memory_format=torch.contiguous_format)
+    groups, threads = _groups(transition), _threads(transition)
+    start = torch.zeros_like(carry) if h0 is None else h0
+    reset_state = h.new_zeros(size * blocks) if reset_state is None else reset_state
+    grad_transition, grad_drive = (torch.empty(x.shape, dtype=x.dtype) for x in (transition, h))
+    # One row a sequence, summed in a fixed order afterwards: the result does not depend on the number of threads.
+    grad_reset = torch.zeros_like(carry)
+    share_out(
+        RUN_BACKWARD, batch * groups, threads, groups, steps, size, blocks, reverse, flat(transition.contiguous()),
+        flat(h.contiguous()), flat(grad_h.contiguous()), flags(resets), flat(reset_state.contiguous()),
+        flat(start.contiguous()), flat(carry), flat(grad_transition), flat(grad_drive), flat(grad_reset),
+    )  # fmt: skip
+    return grad_transition, grad_drive, carry, grad_reset.sum(0)
+
+
+def _groups(transition: Tensor) -> int:
+    """Into how many groups the blocks of a sequence are divided, where sequences are too few for the threads."""
+    batch, blocks = transition.shape[0], transition.shape[4]
+    return max(1, min(-(-torch.get_num_threads() // max(batch, 1)), blocks // NARROW))
+
+
+def _threads(transition: Tensor) -> int:
+    return threads_for(transition.numel())
+
+
+@numba.njit(**INLINED)
+def _times(matrix: Any, state: Any, out: Any, size: int, n: int, width: int) -> None:
+    """out += A state, for n blocks; rows of `matrix` lie `width` apart."""
+    for i in range(size):
+        row = view(out, i * n, n)
+        for j in range(size):
+            entry, column = view(matrix, (i * size + j) * width, n), view(state, j * n, n)
+            for m in range(n):
+                row[m] += entry[m] * column[m]
+
+
+@compiled(**FAST)
+def run(
+    first: int, last: int, groups: int, steps: int, size: int, blocks: int, reverse: bool, transition: Array,
+    drive: Array, resets: Array, reset_state: Array, state: Array, out: Array,
+) -> None:  # fmt: skip
+    """Run each item's blocks from its `state`, and leave the last state there."""
+    exactness = flush_denormals()
+    channels = size * blocks
+    memory = np.zeros(2 * channels, state.dtype)
+    scratch = borrowed(memory)
+    transition, drive, resets, reset_state = (
+        borrowed(transition),
+        borrowed(drive),
+        borrowed(resets),
+        borrowed(reset_state),
+    )
+    state, out = borrowed(state), borrowed(out)
+    for item in range(first, last):
+        b, group = item // groups, item % groups
+        low, high = blocks * group // groups, blocks * (group + 1) // groups
+        n = high - low
+        before, after = view(scratch, 0, size * n), view(scratch, channels, size * n)
+        for i in range(size):
+            copy(view(state, b * channels + i * blocks + low, n), view(before, i * n, n))
+        for k in range(steps):
+            t = steps - 1 - k if reverse else k
+            offset = (b * steps + t) * channels + low
+            if resets.size and resets[b * steps + t]:
+                for i in range(size):
+                    copy(view(reset_state, i * blocks + low, n), view(before, i * n, n))
+            for i in range(size):
+                copy(view(drive, offset + i * blocks, n), view(after, i * n, n))
+            entries = (b * steps + t) * size * channels + low
+            _times(view(transition, entries, size * channels), before, after, size, n, blocks)
+            for i in range(size):
+                copy(view(after, i * n, n), view(out, offset + i * blocks, n))
+            before, after = after, before
+        for i in range(size):
+            copy(view(before, i * n, n), view(state, b * channels + i * blocks + low, n))
+    keep_alive(memory)
+    restore_denormals(exactness)
+
+
+@compiled(**FAST)
+def run_backward(
+    first: int, last: int, groups: int, steps: int, size: int, blocks: int, reverse: bool, transition: Array,
+    states: Array, grad: Array, resets: Array, reset_state: Array, start: Array, carry: Array,
+    grad_transition: Array, grad_drive: Array, grad_reset: Array,
+) -> None:  # fmt: skip
+    """delta_t = grad_t + A_(t+1)^T delta_(t+1): the drive's gradient; delta_t h_(t-1)^T is that of A_t."""
+    exactness = flush_denormals()
+    channels = size * blocks
+    memory = np.zeros(3 * channels, carry.dtype)
+    scratch = borrowed(memory)
+    transition, states, grad, resets = borrowed(transition), borrowed(states), borrowed(grad), borrowed(resets)
+    reset_state, start, carry = borrowed(reset_state), borrowed(start), borrowed(carry)
+    grad_transition, grad_drive, grad_reset = borrowed(grad_transition), borrowed(grad_drive), borrowed(grad_reset)
+    for item in range(first, last):
+        b, group = item // groups, item % groups
+        low, high = blocks * group // groups, blocks * (group + 1) // groups
+        n = high - low
+        delta, through = view(scratch, 0, size * n), view(scratch, channels, size * n)
+        for i in range(size):
+            copy(view(carry, b * channels + i * blocks + low, n), view(delta, i * n, n))
+        for k in range(steps - 1, -1, -1):
+            t = steps - 1 - k if reverse else k
+            before = t + 1 if reverse else t - 1
+            reset_here = resets.size > 0 and resets[b * steps + t]
+            offset, entries = (b * steps + t) * channels + low, (b * steps + t) * size * channels + low
+            clear(through)
+            for i in range(size):
+                d, upstream = view(delta, i * n, n), view(grad, offset + i * blocks, n)
+                to = view(grad_drive, offset + i * blocks, n)
+                for m in range(n):
+                    d[m] += upstream[m]
+                    to[m] = d[m]
+            for j in range(size):
+                if reset_here:
+                    previous = view(reset_state, j * blocks + low, n)
+                elif 0 <= before < steps:
+                    previous = view(states, (b * steps + before) * channels + j * blocks + low, n)
+                else:
+                    previous = view(start, b * channels + j * blocks + low, n)
+                on = view(through, j * n, n)
+                for i in range(size):
+                    d, entry = view(delta, i * n, n), view(transition, entries + (i * size + j) * blocks, n)
+                    to = view(grad_transition, entries + (i * size + j) * blocks, n)
+                    for m in range(n):
+                        to[m] = d[m] * previous[m]
+                        on[m] += d[m] * entry[m]
+            if reset_here:
+                for i in range(size):
+                    to, on = view(grad_reset, b * channels + i * blocks + low, n), view(through, i * n, n)
+                    for m in range(n):
+                        to[m] += on[m]
+                clear(delta)
+            else:
+                delta, through = through, delta
+        for i in range(size):
+            copy(view(delta, i * n, n), view(carry, b * channels + i * blocks + low, n))
+    keep_alive(memory)
+    restore_denormals(exactness)
+
+
+RUN = Kernel.of(run)
+RUN_BACKWARD = Kernel.of(run_backward)
+
+
+def block_step(
+    kernel: BlockKernel, size: int, projected: Step, diagonals: Sequence[Channels], before: State, after: State,
+    output: Step,
+) -> None:  # fmt: skip
+    """The next state from the projections of one step, written to `after` and to `output`.
+
+    Args:
+        size: channels of a block.
+        projected: (batch, gates · channels), float32 or float64; it and the others are contiguous and of one dtype.
+        diagonals: of the form "turn", (blocks,) each: the logarithms of minus the logarithm of the decay, of the angle
+            and of what multiplies the projection.
+        before, after, output: (batch, channels).
+    """
+    batch, channels = after.shape
+    addresses = [tensor.data_ptr() for tensor in (projected, before, after, output, *diagonals)]
+    like, width = LIKE[after.dtype], projected.shape[1]
+    if kernel.form == "turn":
+        _step_turns(batch, channels, like, np.array(addresses, np.int64))
+        return
+    form = ROTATION if size == 2 else REFLECTIONS
+    _step_blocks(form, size, batch, channels, width, like, np.array(addresses, np.int64))
+
+
+@compiled(**FAST)
+def _step_blocks(form: int, size: int, batch: int, channels: int, width: int, like: Any, addresses: Any) -> None:
+    projected = at_address(like, addresses[0], batch * width)
+    before, after = at_address(like, addresses[1], batch * channels), at_address(like, addresses[2], batch * channels)
+    output = at_address(like, addresses[3], batch * channels)
+    blocks = channels // size
+    h = np.empty(size, like.dtype)
+    for row in range(batch):
+        start = row * width
+        for n in range(blocks):
+            for i in range(size):
+                h[i] = before[row * channels + i * blocks + n]
+            turns = start + 2 * channels + n
+            if form == ROTATION:
+                _rotate(projected[turns], projected[turns + blocks], h)
+            else:
+                for i in range(size - 1, -1, -1):
+                    _reflect(projected, turns + i * blocks, turns + (i + 1) * channels, blocks, h)
+            for i in range(size):
+                channel = i * blocks + n
+                d = _between_0_and_1(projected[start + channels + channel])
+                offset = row * channels + channel
+                after[offset] = d * h[i] + (ONE - d) * projected[start + channel]
+                output[offset] = after[offset]
+
+
+@compiled(**FAST)
+def _step_turns(batch: int, channels: int, like: Any, addresses: Any) -> None:
+    """A decay and an angle a block, whatever the input."""
+    blocks = channels // 2
+    projected, before = (
+        at_address(like, addresses[0], batch * channels),
+        at_address(like, addresses[1], batch * channels),
+    )
+    after, output = at_address(like, addresses[2], batch * channels), at_address(like, addresses[3], batch * channels)
+    decay, angle = at_address(like, addresses[4], blocks), at_address(like, addresses[5], blocks)
+    scale = at_address(like, addresses[6], blocks)
+    for n in range(blocks):
+        radius, turn, factor = exp(-exp(decay[n])), exp(angle[n]), exp(scale[n])
+        cos, sin = radius * math.cos(turn), radius * math.sin(turn)
+        for row in range(batch):
+            first, second = row * channels + n, row * channels + blocks + n
+            x, y = before[first], before[second]
+            after[first] = cos * x - sin * y + factor * projected[first]
+            after[second] = sin * x + cos * y + factor * projected[second]
+            output[first], output[second] = after[first], after[second]
+
+
+@numba.njit(**INLINED)
+def _rotate(angle: Any, mirror: Any, h: Any) -> None:
+    """h turned by the angle, its second component mirrored first where the sign says so."""
+    second = h[1] if mirror > ZERO else mirror if mirror != mirror else -h[1]
+    cos, sin = math.cos(angle), math.sin(angle)
+    h[0], h[1] = cos * h[0] - sin * second, sin * h[0] + cos * second
+
+
+@numba.njit(**INLINED)
+def _reflect(projected: Any, whether: int, axis: int, stride: int, h: Any) -> None:
+    """h reflected along an axis, or left alone, by a sign; components of the axis lie `stride` apart."""
+    sign = projected[whether]
+    squares = along = ZERO * h[0]
+    for i in range(h.size):
+        u = projected[axis + i * stride]
+        squares += u * u
+        along += u * h[i]
+    length = max(math.sqrt(squares), h.dtype.type(SHORTEST))
+    factor = (TWO * along / (length * length)) if sign > ZERO else sign if sign != sign else ZERO * squares
+    for i in range(h.size):
+        h[i] -= factor * projected[axis + i * stride]
+
+
+@numba.njit(**INLINED)
+def _between_0_and_1(x: Any) -> Any:
+    """Clamp to 0 and 1 by comparisons, for min and max lose a NaN."""
+    return ZERO if x < ZERO else ONE if x > ONE else x

@@ -1,0 +1,1 @@
+"""Cells whose gates read the state through a matrix."""

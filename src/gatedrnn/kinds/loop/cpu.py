@@ -1,0 +1,272 @@
+"""Loop cells over a whole sequence, and their gradient, on a CPU.
+
+What stands between the products of a step comes from the cell's equations (`gatedrnn.kinds.loop.rows`).
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from torch import Tensor
+
+from gatedrnn.codegen.row import Row
+from gatedrnn.kernels.cpu.products import packed, padded
+from gatedrnn.kernels.cpu.rows import dtype_name, row_address
+from gatedrnn.kernels.cpu.threads import Kernel, share_out, threads_for
+from gatedrnn.kernels.cpu.views import flags, flat, strided
+from gatedrnn.kinds.loop.loops import (
+    CANDIDATE,
+    GRADS,
+    INNER,
+    NO_SCRATCH,
+    NONE,
+    PRODUCTS,
+    ROW_AT,
+    RUN,
+    RUN_BACKWARD,
+    UNPROJECTED,
+    LoopPlan,
+    Parameters,
+    RowAt,
+    RowFunction,
+)
+from gatedrnn.kinds.loop.rows import LoopProgram
+from gatedrnn.shapes import Flags, Series, State, empty_series, time_first
+
+ROWS = 32  # sequences of one work item at most: a matrix that is read once serves them all
+
+
+class Recurrence(NamedTuple):
+    """Parameters that multiply the state of a loop cell; None for those that it does not have."""
+
+    weight_hh: Tensor
+    bias_hh: Tensor | None = None
+    diagonals: Tensor | None = None
+    """The diagonal weights, one after another."""
+    weight_hr: Tensor | None = None
+    dropout_mask: Tensor | None = None
+    """(batch, width): multiplies h where gates read it."""
+
+
+class LoopStates(NamedTuple):
+    """Every state, and the other values that the gradient needs."""
+
+    h: Series
+    c: Series
+    """The other states side by side; of no size where there are none."""
+    kept: Tensor
+    """(batch, time, `LoopProgram.kept` · size)."""
+
+
+def loop_cells(
+    program: LoopProgram, projected: Series, recurrence: Recurrence, h0: State, c0: State | None,
+    mask: Flags | None, resets: Flags | None, reverse: bool,
+) -> tuple[LoopStates, State, State]:  # fmt: skip
+    """A loop cell's states from its input projections (batch, time, gates · size), and the last h and c.
+
+    Everything in one dtype, float32 or float64; c0 has all states but h side by side. A masked step leaves
+    the states as they were; a reset brings them back to zeros. The series come out in the order in which the
+    projections lie in memory.
+    """
+    projected = projected.contiguous() if projected.stride(2) != 1 else projected
+    plan = _plan(program, projected, recurrence, h0.shape[1], reverse, backward=False)
+    h = h0.contiguous().clone()
+    c = projected.new_empty(0) if c0 is None else c0.contiguous().clone()
+    hs = empty_series(projected, plan.width)
+    cs = projected.new_empty(0) if c0 is None else empty_series(projected, plan.carried)
+    kept = empty_series(projected, plan.kept * plan.size)
+    if plan.batch:
+        layout = _Layout(projected, plan)
+        layout.of_each_step(program.projections, "x_{}", projected)
+        layout.of_each_step(range(plan.kept), "kept_{}", kept)
+        layout.of_products(plan, program.projections)
+        layout.of_diagonals(program.diagonals, recurrence.diagonals)
+        layout.of_sequences("h", h)
+        for i, name in enumerate(program.carried):
+            layout.of_sequences(name, c, i * plan.size)
+        if plan.projection_columns:
+            layout.of_scratch("h", INNER, plan.size)
+        layout.of_scratch("gated", INNER, plan.size)
+        _share_out(
+            RUN, plan, plan, *layout.functions(program, program.forward),
+            _parameters(plan, recurrence, transposed=True), flags(mask), flags(resets), flat(h), flat(c),
+            _rows_of(kept), _rows_of(hs), _rows_of(cs),
+        )  # fmt: skip
+    return LoopStates(hs, cs, kept), h, c
+
+
+class LoopGradient(NamedTuple):
+    """Gradients of a loop cell over a sequence; those of the weights are products of these with the states."""
+
+    projected: Series
+    separate: Series
+    """The gradient of the recurrent products of `LoopProgram.separate`; of no size where there are none."""
+    gated: Series
+    """Not a gradient: what the second product reads; of no size where there is none."""
+    h: Series
+    """The gradient of every projected h; of no size where h is not projected."""
+    inner: Series
+    """Not a gradient: h before its projection; of no size too."""
+    h0: State
+    c0: State
+    diagonals: Tensor
+    """One after another, or of no size."""
+
+
+def loop_cells_gradient(
+    program: LoopProgram, grad_h: Series, grad_last_h: State, grad_last_c: State | None, states: LoopStates,
+    recurrence: Recurrence, h0: State, c0: State | None, mask: Flags | None, resets: Flags | None, reverse: bool,
+) -> LoopGradient:  # fmt: skip
+    """The backward of `loop_cells`; at a masked step `grad_h` is ignored."""
+    kept = states.kept
+    size = recurrence.weight_hh.shape[0] // program.gates
+    plan = _plan(program, states.h, recurrence, h0.shape[1], reverse, backward=True)
+    nothing = kept.new_empty(0)
+    delta_h, start_h = grad_last_h.contiguous().clone(), h0.contiguous()
+    delta_c, start_c = (nothing if s is None else s.contiguous() for s in (grad_last_c, c0))
+    delta_c = delta_c.clone()
+    grad_x = empty_series(kept, plan.gates * size)
+    separate = empty_series(kept, len(program.separate) * size) if program.separate else nothing
+    gated = empty_series(kept, size) if program.gated else nothing
+    projects = recurrence.weight_hr is not None
+    projected_h, inner = (empty_series(kept, n) if projects else nothing for n in (plan.width, size))
+    for series in (projected_h, inner, gated):
+        if mask is not None:
+            series.zero_()  # a weight's gradient multiplies what no step writes with 0
+    diagonals = kept.new_zeros(plan.batch, len(program.diagonals) * size)
+    if plan.batch:
+        layout = _Layout(kept, plan)
+        layout.of_each_step(range(plan.kept), "kept_{}", kept)
+        layout.of_each_step(program.projections, "gx_{}", grad_x)
+        layout.of_each_step(["after_h"], "{}", states.h)
+        layout.of_each_step(program.carried, "after_{}", states.c)
+        layout.of_each_step(["gated"], "{}", gated)
+        layout.of_each_step(["inner"], "{}", inner)
+        layout.of_diagonals(program.diagonals, recurrence.diagonals)
+        for i, name in enumerate(program.diagonals):
+            layout.of_sequences(f"gw_{name}", diagonals, i * size)
+        for i, name in enumerate(program.projections):
+            layout.of_scratch(f"gu_{name}", GRADS, plan.gates * size, i * size)
+        layout.of_sequences("delta_h", delta_h)
+        for i, name in enumerate(program.carried):
+            layout.of_sequences(f"delta_{name}", delta_c, i * size)
+        if projects:
+            layout.of_scratch("delta_h", UNPROJECTED, plan.projection_columns)
+        layout.of_scratch("delta_gated", INNER, size)
+        for name in ("h", *program.carried):
+            layout.of_scratch(f"before_{name}", 0, 0)  # these are looked for at every step
+        functions = layout.functions(program, program.backward_projecting if projects else program.backward)
+        apart = [program.separate.index(name) if name in program.separate else -1 for name in program.projections]
+        _share_out(
+            RUN_BACKWARD, plan, plan, *functions, strided(grad_h),
+            _parameters(plan, recurrence, transposed=False), flags(mask), flags(resets), flat(start_h),
+            flat(start_c), _rows_of(states.h), _rows_of(states.c), flat(delta_h), flat(delta_c), _rows_of(grad_x),
+            np.array(apart, np.int64), _rows_of(separate), _rows_of(projected_h),
+        )  # fmt: skip
+    return LoopGradient(grad_x, separate, gated, projected_h, inner, delta_h, delta_c, diagonals.sum(0))
+
+
+NO_FUNCTION = RowFunction(0, NONE, np.empty(0, ROW_AT), np.empty(0, np.int64))
+
+
+class _Layout:
+    """The places of the rows that a cell's functions take, by their names."""
+
+    def __init__(self, like: Tensor, plan: LoopPlan) -> None:
+        self.dtype, self.bytes, self.size = dtype_name(like.dtype), like.element_size(), plan.size
+        self._rows: dict[str, RowAt] = {}
+
+    def of_each_step(self, names: Iterable[object], title: str, series: Series) -> None:
+        """Neighbouring blocks of the channels of a series."""
+        if series.dim() == 3:
+            between = series.stride(0) * self.bytes, 0, series.stride(1) * self.bytes
+            for i, name in enumerate(names):
+                address = series.data_ptr() + i * self.size * self.bytes
+                self._rows[title.format(name)] = RowAt(NO_SCRATCH, address, *between)
+
+    def of_sequences(self, name: str, x: Tensor, offset: int = 0) -> None:
+        """(batch, channels), from that channel on."""
+        if x.dim() == 2:
+            address = x.data_ptr() + offset * self.bytes
+            self._rows[name] = RowAt(NO_SCRATCH, address, x.shape[1] * self.bytes, 0, 0)
+
+    def of_diagonals(self, names: Iterable[str], weights: Tensor | None) -> None:
+        """Weights for all sequences."""
+        for i, name in enumerate(names):
+            assert weights is not None and weights.is_contiguous()
+            self._rows[f"w_{name}"] = RowAt(NO_SCRATCH, weights.data_ptr() + i * self.size * self.bytes, 0, 0, 0)
+
+    def of_scratch(self, name: str, scratch: int, width: int, offset: int = 0) -> None:
+        """Memory of a thread: rows of that width for the sequences of a work item."""
+        self._rows[name] = RowAt(scratch, offset * self.bytes, 0, width * self.bytes, 0)
+
+    def of_products(self, plan: LoopPlan, projections: Sequence[str]) -> None:
+        """Products with the state, of the last projections with the gated state."""
+        first = plan.gates - plan.gated
+        for i, name in enumerate(projections):
+            scratch, width = (PRODUCTS, plan.recurrent_columns) if i < first else (CANDIDATE, plan.candidate_columns)
+            self.of_scratch(f"u_{name}", scratch, width, (i if i < first else i - first) * self.size)
+
+    def functions(self, program: LoopProgram, rows: Sequence[Row]) -> tuple[RowFunction, RowFunction]:
+        """The two parts of a step, the second of which may be none."""
+        first, *second = [self._function(program, row) for row in rows]
+        return first, second[0] if second else NO_FUNCTION
+
+    def _function(self, program: LoopProgram, row: Row) -> RowFunction:
+        address = row_address(row, program.word, (self.dtype,) * len(row.rows))
+        before = [f"before_{name}" for name in ("h", *program.carried)]
+        h, *carried = (row.rows.index(name) if name in row.rows else NONE for name in before)
+        layout = np.array([self._rows[name] for name in row.rows], ROW_AT)
+        return RowFunction(address, h, layout, np.array(carried, np.int64))
+
+
+def _rows_of(x: Series) -> np.ndarray:
+    """The elements of what `empty_series` made, or of nothing, in their order in memory."""
+    return flat(x.transpose(0, 1) if x.dim() == 3 and time_first(x) else x)
+
+
+def _plan(
+    program: LoopProgram, like: Series, recurrence: Recurrence, width: int, reverse: bool, backward: bool
+) -> LoopPlan:  # fmt: skip
+    """Return the plan of a pass over a series like this one."""
+    (batch, steps, _), gates, gated = like.shape, program.gates, program.gated
+    size = recurrence.weight_hh.shape[0] // gates
+    columns = [
+        width if backward else (gates - gated) * size,
+        (width if backward else gated * size) if gated else 0,
+        (size if backward else width) if recurrence.weight_hr is not None else 0,
+    ]
+    return LoopPlan(
+        batch, steps, size, len(program.carried) * size, width, gates, gated, program.kept, len(program.separate),
+        program.passes_output, _rows(batch, steps, gates * size), reverse,
+        *((1, batch) if time_first(like) else (steps, 1)), *(padded(n, like.element_size()) for n in columns),
+    )  # fmt: skip
+
+
+def _rows(batch: int, steps: int, features: int) -> int:
+    """Sequences of a work item: the same number for each thread."""
+    threads = min(_threads(batch, steps, features), max(batch, 1))
+    items = threads * -(-batch // (threads * ROWS))
+    return -(-batch // max(items, 1))
+
+
+def _threads(batch: int, steps: int, features: int) -> int:
+    # A step multiplies every element of a projection by as many weights as the state has channels.
+    return threads_for(batch * steps * features * 8)
+
+
+def _share_out(compiled_kernel: Kernel, plan: LoopPlan, *arguments: object) -> None:
+    threads = _threads(plan.batch, plan.steps, plan.gates * plan.size)
+    share_out(compiled_kernel, -(-plan.batch // plan.rows), threads, *arguments)
+
+
+def _parameters(plan: LoopPlan, recurrence: Recurrence, transposed: bool) -> Parameters:
+    weight, bias, _, projection, dropout_mask = recurrence
+    nothing = flat(weight.new_empty(0))
+    first = (plan.gates - plan.gated) * plan.size
+
+    def panels(matrix: Tensor | None) -> np.ndarray:
+        return nothing if matrix is None or not len(matrix) else packed(matrix.contiguous(), transposed)
+
+    others = [nothing if v is None else flat(v.contiguous()) for v in (bias, dropout_mask)]
+    return Parameters(panels(weight[:first]), panels(weight[first:]), others[0], panels(projection), others[1])

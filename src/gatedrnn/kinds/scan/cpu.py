@@ -1,0 +1,483 @@
+"""The scan h_t = a_t * h_(t-1) + b_t and its gradient: with a cell's gates, or with its input projection too.
+
+Where sequences and channels are too few for the threads, time is divided into chunks: a first pass computes the map of
+each chunk from the state before it to the state after it, a second one runs all chunks at once.
+
+In the backward of a scan with its projection, the gradient of the projections is computed piece by piece, always in the
+same memory, and multiplied with weights and inputs there: as a whole it would be the largest tensor of the layer, and
+the system is slow to provide memory for it.
+"""
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import linear
+
+from gatedrnn.codegen.row import ADD, Row
+from gatedrnn.kernels.cpu.rows import (
+    WRITTEN_SOON,
+    Site,
+    at_channels,
+    at_state,
+    at_steps,
+    dtype_name,
+    row_address,
+    sites,
+)
+from gatedrnn.kernels.cpu.threads import share_out, threads_for
+from gatedrnn.kernels.cpu.views import flags
+from gatedrnn.kinds.scan.definition import ScanGradients
+from gatedrnn.kinds.scan.loops import NONE, RUN, RUN_BACKWARD, Plan, Rows, Sums
+from gatedrnn.kinds.scan.rows import CellProgram, CellRows
+from gatedrnn.shapes import Channels, Flags, Series, State, StateTuple
+
+BLOCK = 256  # channels of one work item at most: its rows stay in the first-level cache
+NARROW = 32  # and at least, where channels are shared out
+WORTH_TWO_PASSES = 3  # threads an item below which computing gates twice, in chunks of time, gains nothing
+PIECE = 1 << 21  # elements of a piece of the projections' gradient for each thread
+KEPT = 1 << 26  # bytes of it that a thread keeps at most
+_KEPT = threading.local()
+
+
+class Inputs(NamedTuple):
+    """The tensors that forward and backward read."""
+
+    program: CellProgram
+    rows: CellRows
+    projections: tuple[Series, ...]
+    """One a gate; channels are adjacent in memory."""
+    biases: tuple[Channels, ...]
+    diagonals: tuple[Channels, ...]
+    mask: np.ndarray
+    resets: np.ndarray
+    """Flags, empty if there are none."""
+    reset_states: Tensor
+    """(states, channels)."""
+    wide: torch.dtype
+    """The dtype of states and sums."""
+
+    @property
+    def sites(self) -> dict[str, Site]:
+        """The places of projections, biases and diagonal weights."""
+        names = self.program.projections
+        by_row = {f"x_{name}": at_steps(x) for name, x in zip(names, self.projections, strict=True)}
+        by_row |= {f"b_{name}": at_channels(b) for name, b in zip(names, self.biases, strict=False)}
+        return by_row | {f"w_{n}": at_channels(w) for n, w in zip(self.program.diagonals, self.diagonals, strict=True)}
+
+
+def scan(
+    program: CellProgram, x: Series, drive: Series | None, weight: Tensor | None, by_channel: Channels | None,
+    starts: Sequence[State | None], mask: Flags | None, resets: Flags | None, reset_state: Channels | None,
+    reverse: bool,
+) -> tuple[Series, StateTuple, Series | None]:  # fmt: skip
+    """Run a cell, or a bare scan, over a whole sequence: outputs, last states, and the product with `weight`.
+
+    Args:
+        x: the input projections (batch, time, gates · channels); with `drive` the decay; with `weight` the inputs,
+            which go sequence by sequence or step by step in memory, without gaps; outputs and product then do the same.
+        drive: of a bare scan.
+        weight: multiplied with x, for the projections.
+        by_channel: added to the projections, in the dtype of accumulation: a product that adds it first writes it out
+            first. Diagonal weights follow it, of a cell that has some; without a bias they are alone.
+        starts: the states before the first step in the dtype of accumulation; None for zeros.
+        mask: where False the states stay as they were and the output is 0.
+        resets: where True the state before the step is `reset_state`, in the dtype of accumulation; zeros if None.
+    """
+    series = x if weight is None else _multiplied(x, weight)
+    projections = _projections(program, series, drive)
+    like, dtype = projections[-1], written(x.dtype)
+    laid_out = None if weight is None else torch.empty_like(like, memory_format=torch.preserve_format)
+    output = laid_out if laid_out is not None and dtype == x.dtype else torch.empty(like.shape, dtype=dtype)
+    forward = Forward(inputs_of(program, projections, by_channel, mask, resets, reset_state), output, starts, reverse)
+    forward.run()
+    if laid_out is None:
+        return output.to(like.dtype), forward.last, None
+    return laid_out if output is laid_out else laid_out.copy_(output), forward.last, series
+
+
+def scan_gradient(
+    program: CellProgram, grad_output: Series, grad_last: Sequence[State], x: Series, drive: Series | None,
+    weight: Tensor | None, projected: Series | None, by_channel: Channels | None, output: Series | None,
+    starts: Sequence[State | None], mask: Flags | None, resets: Flags | None, reset_state: Channels | None,
+    reverse: bool, of_x: bool = True,
+) -> ScanGradients:  # fmt: skip
+    """Gradients of `scan`; gates are computed again, and the states too if `output` is None.
+
+    Args:
+        projected: the product with `weight`, if there is one.
+        output: the outputs, if they show the states.
+    """
+    series = x if projected is None else projected
+    # The backward of a bare scan does not read the drive.
+    projections = _projections(program, series, None if drive is None else x)
+    inputs = inputs_of(program, projections, by_channel, mask, resets, reset_state)
+    states = [output] if output is not None else all_states(inputs, grad_output, starts, reverse)
+    backward = Backward(inputs, grad_output, grad_last, states, starts, reverse)
+    # Not where threads share one sequence's time; nor in float16, which kernels read in a copy.
+    if weight is not None and backward.plan.chunks == 1 and written(x.dtype) == x.dtype:
+        grad_x, grad_weight = _by_pieces(backward, x, weight, program.gates, of_x)
+        return _gradients(backward, grad_x, None, grad_weight)
+    dtype = written(series.dtype)
+    if drive is not None:
+        of_decay, of_drive = (torch.empty(series.shape, dtype=dtype) for _ in range(2))
+        backward.run(backward.plan, [at_steps(gradient, written=True) for gradient in (of_decay, of_drive)])
+        return _gradients(backward, of_decay.to(x.dtype), of_drive.to(x.dtype), None)
+    gradient = torch.empty(series.shape, dtype=dtype)
+    parts = gradient.split(series.shape[2] // program.gates, 2)
+    backward.run(backward.plan, [at_steps(part, written=True) for part in parts])
+    gradient = gradient.to(series.dtype)
+    if weight is None:
+        return _gradients(backward, gradient, None, None)
+    grad_x = torch.empty_like(x).copy_(gradient @ weight) if of_x else None
+    return _gradients(backward, grad_x, None, gradient.flatten(0, 1).t() @ x.flatten(0, 1))
+
+
+def _multiplied(x: Series, weight: Tensor) -> Series:
+    """Multiply each step with weight.T, in the order in which steps lie in memory."""
+    return linear(x, weight) if x.is_contiguous() else linear(x.transpose(0, 1), weight).transpose(0, 1)
+
+
+def _projections(program: CellProgram, series: Series, drive: Series | None) -> tuple[Series, ...]:
+    """Split the projections by gate; decay and drive are tensors of their own."""
+    return series.split(series.shape[2] // program.gates, 2) if drive is None else (series, drive)
+
+
+def _gradients(
+    backward: "Backward", x: Series | None, drive: Series | None, weight: Tensor | None
+) -> ScanGradients:  # fmt: skip
+    return ScanGradients(x, drive, weight, backward.grad_by_channel, backward.grad_starts, backward.grad_resets[0])
+
+
+def _by_pieces(
+    backward: "Backward", x: Series, weight: Tensor, gates: int, of_x: bool
+) -> tuple[Series | None, Tensor]:  # fmt: skip
+    """Return the gradients of x, if it is asked for, and weight, with that of the projections in memory by pieces."""
+    grad_x, by_step = torch.empty_like(x) if of_x else None, not x.is_contiguous()
+    rows_of_x, rows_of_grad_x = (None if v is None else _rows(v, by_step) for v in (x, grad_x))
+    assert rows_of_x is not None
+    # Products with the rows of a piece on the right are the fastest: this one is transposed at the end.
+    transposed = weight.t().contiguous()
+    grad_transposed = torch.zeros(transposed.shape, dtype=backward.inputs.wide)
+    for piece in reversed(list(_pieces(backward.plan, len(weight), by_step))):
+        gradient = _piece_memory(piece.rows.stop - piece.rows.start, len(weight), x.dtype)
+        backward.run(piece.plan, _piece_sites(gradient, piece, len(x), by_step, gates))
+        if rows_of_grad_x is not None:
+            torch.mm(gradient, transposed.t(), out=rows_of_grad_x[piece.rows])
+        if gradient.dtype == grad_transposed.dtype:
+            grad_transposed.addmm_(rows_of_x[piece.rows].t(), gradient)
+        else:
+            grad_transposed += rows_of_x[piece.rows].t() @ gradient
+    return grad_x, grad_transposed.t().to(weight.dtype).contiguous()
+
+
+class Forward:
+    """A run that writes a cell's outputs, or every state, from the states before the first step, zeros for None."""
+
+    def __init__(self, inputs: Inputs, out: Series, starts: Sequence[State | None], reverse: bool) -> None:
+        self.inputs, self.out = inputs, out
+        self.plan = plan_for(inputs.program, tuple(out.shape), reverse)
+        self.states = [
+            torch.zeros(len(out), self.plan.chunks, out.shape[2], dtype=inputs.wide) for _ in inputs.program.states
+        ]  # fmt: skip
+        for state, start in zip(self.states, starts, strict=True):
+            if start is not None:
+                state[:, 0] = start
+
+    @property
+    def last(self) -> tuple[State, ...]:
+        """The last states."""
+        return tuple(state[:, -1].clone() for state in self.states)
+
+    def run(self, kept: Sequence[Series] = ()) -> None:
+        """Write the outputs, or where `kept` is given every state to its series, at masked steps too."""
+        plan, rows = self.plan, self.inputs.rows
+        if not self.out.numel():
+            return
+        if plan.chunks > 1:
+            plan = self._compose(plan)
+        there = {name: at_state(state) for name, state in zip(self.inputs.program.states, self.states, strict=True)}
+        if kept:
+            names = [f"kept_{name}" for name in self.inputs.program.states]
+            self._share_out(plan, rows.states, there | {n: at_steps(x, True) for n, x in zip(names, kept, strict=True)})
+        else:
+            self._share_out(plan, rows.forward, there | {"output": at_steps(self.out, written=True)})
+
+    def _compose(self, plan: Plan) -> Plan:
+        """Find the states before all chunks of time."""
+        (state,), row = self.states, self.inputs.rows.compose
+        assert row is not None
+        product, local = torch.ones_like(state), torch.zeros_like(state)
+        self._share_out(plan, row, {"h": at_state(local), "product": at_state(product)})
+        if not _finite(product, local):
+            self.states = [state[:, :1].contiguous()]
+            return plan._replace(chunks=1)
+        for i in range(1, plan.chunks):
+            state[:, i] = product[:, i - 1] * state[:, i - 1] + local[:, i - 1]
+        return plan
+
+    def _share_out(self, plan: Plan, row: Row, there: dict[str, Site]) -> None:
+        inputs = self.inputs
+        outputs = [row.rows.index(name) for name in row.writes if name not in (*inputs.program.states, "product")]
+        written = (min(outputs), max(outputs) + 1) if outputs else (0, 0)
+        rows = _rows_of(inputs, row, inputs.sites | there, "h", written)
+        hold = row is inputs.rows.states
+        share_out(
+            RUN, plan.items, _threads(plan), plan, rows, inputs.mask, inputs.resets, inputs.reset_states.data_ptr(),
+            hold,
+        )  # fmt: skip
+
+
+class Backward:
+    """Gradients from those of the output and of the last states; `run` may be called piece by piece, the last first.
+
+    Args:
+        states: every state after each step.
+        starts: the states before the first step, zeros for None.
+    """
+
+    def __init__(
+        self, inputs: Inputs, grad: Series, grad_last: Sequence[State], states: Sequence[Series],
+        starts: Sequence[State | None], reverse: bool,
+    ) -> None:  # fmt: skip
+        self.inputs, self.grad, self.states = inputs, readable(grad), [readable(x) for x in states]
+        self.plan = plan_for(inputs.program, tuple(states[0].shape), reverse)
+        self.starts = [
+            torch.zeros_like(last) if start is None else start.contiguous()
+            for start, last in zip(starts, grad_last, strict=True)
+        ]  # fmt: skip
+        self._allocate(grad_last, self.plan.chunks)
+
+    def _allocate(self, grad_last: Sequence[State], chunks: int) -> None:
+        batch, channels = grad_last[0].shape
+        self.carries = [last.new_zeros(batch, chunks, channels) for last in grad_last]
+        for carry, last in zip(self.carries, grad_last, strict=True):
+            carry[:, -1] = last
+        # One row an item, summed in a fixed order afterwards: the result does not depend on the number of threads.
+        self._grad_resets, self._grad_biases, self._grad_diagonals = (
+            [torch.zeros_like(self.carries[0]) for _ in of]
+            for of in (self.carries, self.inputs.biases, self.inputs.diagonals)
+        )
+
+    @property
+    def grad_starts(self) -> tuple[State, ...]:
+        """Gradients of the states before the first step."""
+        return tuple(carry[:, 0].clone() for carry in self.carries)
+
+    @property
+    def grad_by_channel(self) -> Channels:
+        """The gradient of the bias and of the diagonal weights after it; empty if there are neither."""
+        sums = [gradient.sum((0, 1)) for gradient in [*self._grad_biases, *self._grad_diagonals]]
+        return torch.cat(sums) if sums else self.carries[0].new_empty(0)
+
+    @property
+    def grad_resets(self) -> tuple[Channels, ...]:
+        """Gradients of the states after a reset."""
+        return tuple(gradient.sum((0, 1)) for gradient in self._grad_resets)
+
+    def run(self, plan: Plan, gradients: Sequence[Site]) -> None:
+        """Write the gradients of the projections."""
+        rows, program = self.inputs.rows, self.inputs.program
+        if not self.carries[0].numel() or not plan.steps:
+            return
+        if plan.chunks > 1:
+            plan = self._compose(plan)
+        there = {f"delta_{name}": at_state(carry) for name, carry in zip(program.states, self.carries, strict=True)}
+        there |= {f"gx_{name}": site for name, site in zip(program.projections, gradients, strict=True)}
+        there |= {f"gb_{n}": at_state(grad) for n, grad in zip(program.projections, self._grad_biases, strict=False)}
+        there |= {f"gw_{n}": at_state(grad) for n, grad in zip(program.diagonals, self._grad_diagonals, strict=True)}
+        first = rows.backward.rows.index(f"gx_{program.projections[0]}")
+        of_resets = sites([at_state(gradient) for gradient in self._grad_resets])
+        self._share_out(plan, rows.backward, there, (first, first + len(gradients)), of_resets)
+
+    def _compose(self, plan: Plan) -> Plan:
+        """Find the gradients of the states after all chunks of time."""
+        (carry,), row = self.carries, self.inputs.rows.compose_backward
+        assert row is not None
+        product, local = torch.ones_like(carry), torch.zeros_like(carry)
+        there = {"delta_h": at_state(local), "product": at_state(product)}
+        self._share_out(plan, row, there, (0, 0), sites([]))
+        if not _finite(product, local):
+            self._allocate([carry[:, -1].clone()], 1)
+            return plan._replace(chunks=1)
+        for i in range(plan.chunks - 1, 0, -1):
+            carry[:, i - 1] = product[:, i] * carry[:, i] + local[:, i]
+        return plan
+
+    def _share_out(
+        self, plan: Plan, row: Row, there: dict[str, Site], written: tuple[int, int], of_resets: np.ndarray
+    ) -> None:  # fmt: skip
+        inputs = self.inputs
+        befores = [f"before_{name}" for name in inputs.program.states]
+        there |= {"upstream": at_steps(self.grad)}
+        there |= {name: at_steps(x) for name, x in zip(befores, self.states, strict=True)}
+        wide = dtype_name(inputs.wide)
+        places = [row.rows.index(name) if name in row.reads else NONE for name in befores]
+        share_out(
+            RUN_BACKWARD, plan.items, _threads(plan), plan,
+            _rows_of(inputs, row, inputs.sites | there, "delta_h", written),
+            Sums(len(row.adds), row_address(ADD, "gatedrnn", (wide, wide)), of_resets), np.array(places, np.int64),
+            sites([at_state(start.unsqueeze(1)) for start in self.starts]), inputs.mask, inputs.resets,
+            inputs.reset_states.data_ptr(),
+        )  # fmt: skip
+
+
+def all_states(inputs: Inputs, like: Series, starts: Sequence[State | None], reverse: bool) -> list[Series]:
+    """The states themselves, at masked steps too, in the dtype of accumulation at least."""
+    dtype = torch.promote_types(like.dtype, torch.float32)
+    states = [torch.empty(like.shape, dtype=dtype) for _ in inputs.program.states]
+    Forward(inputs, states[0], starts, reverse).run(kept=states)
+    return states
+
+
+def _rows_of(
+    inputs: Inputs, row: Row, there: Mapping[str, Site], state: str, written: tuple[int, int]
+) -> Rows:  # fmt: skip
+    """The compiled function of a row, and where it reads and writes."""
+    program = inputs.program
+    dtypes = {name: there[name].dtype for name in row.rows}
+    function = row_address(row, program.word, tuple(dtypes.values()))
+    at_start, wide = function, dtypes[state]
+    befores = {f"before_{name}": wide for name in program.states if dtypes.get(f"before_{name}", wide) != wide}
+    if befores:
+        at_start = row_address(row, program.word, tuple((dtypes | befores).values()))
+    product = row.rows.index("product") if "product" in row.rows else NONE
+    return Rows(
+        function,
+        at_start,
+        sites([there[name] for name in row.rows]),
+        row.rows.index(state),
+        len(program.states),
+        product,
+        *written,
+    )
+
+
+def _finite(*tensors: Tensor) -> bool:
+    """Decays above one may overflow where no state did: then time is not divided."""
+    return all(bool(torch.isfinite(x).all()) for x in tensors)
+
+
+def plan_for(program: CellProgram, shape: tuple[int, ...], reverse: bool) -> Plan:
+    """All of (batch, steps, channels), divided for the threads there are.
+
+    Threads that share the channels of a sequence write to the same pages of memory, and wait for each other where the
+    system has yet to provide them: a scan that computes next to nothing rather runs through time twice.
+    """
+    batch, steps, channels = shape
+    threads = threads_for(batch * steps * channels)
+    block = _block(batch, channels, 1 if program.is_light else threads)
+    items = batch * -(-channels // block)
+    worth = 2 if program.is_light else WORTH_TWO_PASSES
+    composed = program.plain.compose is not None  # a step that reads its state is no map that composes with others
+    chunks = threads // items if composed and items and threads // items >= worth else 1
+    return Plan(steps, channels, block, max(1, min(chunks, steps)), reverse, 0, batch, 0, steps)
+
+
+def _piece_plan(plan: Plan, first: int, sequences: int, low: int, high: int) -> Plan:
+    """Some sequences, and steps in the order of the run, of a plan without chunks."""
+    block = _block(sequences, plan.channels, threads_for(sequences * (high - low) * plan.channels))
+    return plan._replace(block=block, first=first, sequences=sequences, low=low, high=high)
+
+
+def _block(sequences: int, channels: int, threads: int) -> int:
+    blocks = max(-(-channels // BLOCK), min(-(-threads // max(sequences, 1)), -(-channels // NARROW)))
+    return max(1, -(-channels // blocks) if blocks else 1)
+
+
+def _threads(plan: Plan) -> int:
+    return threads_for(plan.sequences * (plan.high - plan.low) * plan.channels)
+
+
+def inputs_of(
+    program: CellProgram, projections: Sequence[Series], by_channel: Channels | None, mask: Flags | None,
+    resets: Flags | None, reset_state: Channels | None,
+) -> Inputs:  # fmt: skip
+    """Put together what forward and backward read, arguments as in `scan`."""
+    like = projections[-1]
+    wide = torch.float64 if like.dtype == torch.float64 else torch.float32
+    channels = like.shape[2]
+    parts = () if by_channel is None else by_channel.contiguous().split(channels)
+    count = len(parts) - len(program.diagonals)
+    biases, weights = parts[:count], parts[count:]
+    reset_states = torch.zeros(len(program.states), channels, dtype=wide)
+    if reset_state is not None:
+        reset_states[0] = reset_state
+    return Inputs(
+        program, program.biased if biases else program.plain, tuple(readable(x) for x in projections), biases, weights,
+        flags(mask), flags(resets), reset_states, wide,
+    )  # fmt: skip
+
+
+def readable(x: Series) -> Series:
+    """Return a series as kernels read it: float16 widened, channels adjacent in memory; strides may be zero, as in the
+    gradient of a sum, which is one element expanded to the whole shape."""
+    if x.dtype == torch.float16:
+        x = x.float()
+    return x if x.stride(2) == 1 or x.shape[2] == 1 else x.contiguous()
+
+
+def written(dtype: torch.dtype) -> torch.dtype:
+    """The dtype in which a kernel writes results of a caller's dtype: float16 goes through float32."""
+    return torch.float32 if dtype == torch.float16 else dtype
+
+
+class _Piece(NamedTuple):
+    rows: slice
+    """Its part of all steps of all sequences, as they lie one after another."""
+    plan: Plan
+
+
+def _pieces(plan: Plan, features: int, by_step: bool) -> Iterator[_Piece]:
+    """Cut into pieces what lies together and fits, in the order of the run: whole sequences, as many as fit, or steps
+    of one; by step, steps of all."""
+    steps, batch, threads = plan.steps, plan.sequences, threads_for(plan.sequences * plan.steps * plan.channels)
+    fitting = max(1, PIECE * threads // max(1, features))  # rows
+    if by_step:
+        together, fitting = batch, max(1, fitting // batch)
+    else:
+        together = max(1, min(batch, fitting // max(1, steps)))
+        together -= together % threads if together > threads else 0
+        fitting = fitting if together == 1 else steps
+    for b in range(0, batch, together):
+        sequences = min(together, batch - b)
+        for low in range(0, steps, max(1, fitting)):
+            high = min(low + fitting, steps)
+            start, stop = (steps - high, steps - low) if plan.reverse else (low, high)
+            rows = slice(start * batch, stop * batch)
+            if not by_step:
+                rows = slice(b * steps + start, (b + sequences - 1) * steps + stop)
+            yield _Piece(rows, _piece_plan(plan, b, sequences, low, high))
+
+
+def _rows(x: Series, by_step: bool) -> Tensor:
+    """All steps of all sequences, as they lie one after another."""
+    return (x.transpose(0, 1) if by_step else x).flatten(0, 1)
+
+
+def _piece_memory(rows: int, features: int, dtype: torch.dtype) -> Tensor:
+    """Memory for a piece, the same at every call: the system clears memory that was freed before it gives it again."""
+    size = rows * features * dtype.itemsize
+    if size > KEPT:
+        return torch.empty(rows, features, dtype=dtype)
+    memory: Tensor | None = getattr(_KEPT, "bytes", None)
+    if memory is None or len(memory) < size:
+        memory = _KEPT.bytes = torch.empty(size, dtype=torch.uint8)
+    return memory[:size].view(dtype).view(rows, features)
+
+
+def _piece_sites(gradient: Tensor, piece: _Piece, batch: int, by_step: bool, gates: int) -> list[Site]:
+    """Return the places of the gates' gradients of a piece: kernels count rows from the first of the whole series."""
+    features, size = gradient.shape[1], gradient.dtype.itemsize
+    batch_stride, time_stride = (features, batch * features) if by_step else (piece.plan.steps * features, features)
+    begin = gradient.data_ptr() - piece.rows.start * features * size
+    return [
+        Site(
+            dtype_name(gradient.dtype), begin + gate * (features // gates) * size, batch_stride * size, 0,
+            time_stride * size, size, WRITTEN_SOON,
+        )
+        for gate in range(gates)
+    ]  # fmt: skip

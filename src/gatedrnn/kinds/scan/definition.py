@@ -1,0 +1,88 @@
+"""A scan cell over a whole sequence by torch operations, first gates, then scan: the definition of its kernels."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from gatedrnn.equations import Equations, GappedScanEquations, ScanEquations, output_of, split_gates
+from gatedrnn.kernels.backends import accumulation_dtype
+from gatedrnn.kinds.definition import ZoneoutMask, mixed, over_time, zero_masked_steps
+from gatedrnn.shapes import Channels, Flags, Gaps, Projections, Series, State, StateTuple
+
+
+class ScanGradients(NamedTuple):
+    """Gradients of a scan's arguments."""
+
+    x: Series | None
+    """The gradient in the memory layout of x; None if not requested."""
+    drive: Series | None
+    weight: Tensor | None
+    by_channel: Channels
+    """Empty without a bias and diagonal weights."""
+    starts: StateTuple
+    reset_state: Channels
+
+
+def scan_in_torch(
+    decay: Series, drive: Series, h0: State, resets: Flags | None, reset_state: Channels | None, reverse: bool
+) -> tuple[Series, State]:
+    """Return all states of h_t = decay_t * h_(t-1) + drive_t and the last one, by a loop."""
+    if not drive.shape[1]:
+        return torch.zeros_like(drive), h0.clone()
+    reset_to = drive.new_zeros(drive.shape[2]) if reset_state is None else reset_state
+
+    def step(
+        state: tuple[Tensor, ...], decay: Tensor, drive: Tensor, reset: Tensor | None
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+        previous = state[0] if reset is None else torch.where(reset.unsqueeze(1), reset_to, state[0])
+        h = decay * previous + drive
+        return h, (h,)
+
+    h, (last,) = over_time(step, (h0,), (decay, drive, resets), reverse)
+    return h, last.clone()
+
+
+def coefficients_of(
+    cell: ScanEquations, gates: tuple[Series, ...], diagonals: Sequence[Channels], mask: Flags | None = None,
+    gaps: Gaps | None = None, dropped: State | None = None, zoneout: ZoneoutMask | None = None,
+) -> tuple[Series, Series]:  # fmt: skip
+    """Return decay and drive of every step, with all that acts between gates and scan.
+
+    Args:
+        gates: the input projections with their biases, in the dtype of accumulation.
+        diagonals: the diagonal weights, in the cell's order.
+        mask: a masked step leaves the state as it was.
+        gaps: from the state that a step reads to the step (`gaps_between_real_steps`); None for 1 everywhere.
+        dropped: the dropout mask of the drive, (batch, channels), the same at every step.
+        zoneout: the zoneout mask, (batch, time, channels), or its expectation: h = k h + (1 - k)(a h + b) is a scan
+            again, with k + (1 - k) a and (1 - k) b.
+    """
+    weights = [weight.to(gates[0].dtype) for weight in diagonals]
+    if gaps is None:
+        decay, drive = cell.coefficients(*gates, *weights)
+    else:
+        assert isinstance(cell, GappedScanEquations)
+        decay, drive = cell.coefficients_over(gaps.to(gates[0].dtype).unsqueeze(2), *gates, *weights)
+    if dropped is not None:
+        drive = drive * dropped.unsqueeze(1)
+    if zoneout is not None:
+        decay, drive = (
+            mixed(zoneout[0], torch.ones_like(decay), decay), mixed(zoneout[0], torch.zeros_like(drive), drive),
+        )  # fmt: skip
+    if mask is not None:
+        real = mask.unsqueeze(2)
+        decay, drive = torch.where(real, decay, 1), torch.where(real, drive, 0)
+    return decay, drive
+
+
+def shown(cell: Equations, h: Series, gates: tuple[Series, ...], mask: Flags | None, dtype: torch.dtype) -> Series:
+    """Return the outputs of all steps from their states; 0 at masked ones."""
+    output = output_of(cell, (h,), gates).to(dtype)
+    return output if mask is None else zero_masked_steps(output, mask)
+
+
+def gates_of(cell: ScanEquations, projected: Projections) -> tuple[Series, ...]:
+    """Split projections by gate, in the dtype of accumulation."""
+    return split_gates(len(cell.projections), projected.to(accumulation_dtype(projected.dtype)))

@@ -1,0 +1,246 @@
+"""Time, masks, resets, chunks and directions around a generated function of rows, for every elementwise cell.
+
+A work item is one sequence, one block of channels and one chunk of time. The loops know addresses alone: one compiled
+form serves all cells and dtypes.
+"""
+
+from typing import Any, NamedTuple
+
+import numba
+import numpy as np
+
+from gatedrnn.kernels.cpu.compile import FAST, INLINED, compiled
+from gatedrnn.kernels.cpu.functions import flush_denormals, restore_denormals
+from gatedrnn.kernels.cpu.rows import (
+    NOT_PREFETCHED,
+    WRITTEN_SOON,
+    address_of,
+    call_row,
+    clear_bytes,
+    copy_bytes,
+    prefetch_at,
+)
+from gatedrnn.kernels.cpu.threads import Kernel
+from gatedrnn.kernels.cpu.views import borrowed, keep_alive, view
+
+AHEAD = 1024  # bytes of a row between the step at work and the one that is prefetched
+CACHE_LINE = 64
+SUMMED_ALONE = 64  # steps whose gradients of a bias are summed by themselves: a long sum would lose digits
+NONE = -1
+"""The place of a row that the function does not have."""
+
+
+class Plan(NamedTuple):
+    """How the work is divided, and in which direction time runs."""
+
+    steps: int
+    channels: int
+    block: int
+    """Channels of a work item."""
+    chunks: int
+    """Chunks of time that run at once."""
+    reverse: bool
+    first: int
+    """The first sequence, of `sequences` ones."""
+    sequences: int
+    low: int
+    """The first step, in the order of the run; `high` is the end."""
+    high: int
+
+    @property
+    def items(self) -> int:
+        """Number of work items."""
+        return self.sequences * -(-self.channels // self.block) * self.chunks
+
+
+class Rows(NamedTuple):
+    """A function of rows, and where they lie."""
+
+    function: int
+    """Its address."""
+    at_start: int
+    """The address of the same function for a step whose state before it has the dtype of sums, where states do not."""
+    sites: np.ndarray
+    """One `Site` a row, in the function's order."""
+    state: int
+    """The first place of the rows that go from step to step, states or their gradients, one after another."""
+    states: int
+    """How many there are."""
+    product: int
+    """The place of the product of decays, where a chunk of time is composed."""
+    written: int
+    """The places from here to `end` are cleared at masked steps."""
+    end: int
+
+
+@numba.njit(**INLINED)
+def _item(plan: Plan, item: int) -> tuple[int, int, int, int, int, int]:
+    """Sequence, chunk, first channel, number of channels, first step and end in the order of the run."""
+    blocks = (plan.channels + plan.block - 1) // plan.block
+    chunk, low = item % plan.chunks, item // plan.chunks % blocks * plan.block
+    b, n = plan.first + item // (plan.chunks * blocks), min(plan.block, plan.channels - low)
+    length = plan.high - plan.low
+    start, end = plan.low + length * chunk // plan.chunks, plan.low + length * (chunk + 1) // plan.chunks
+    return b, chunk, low, n, start, end
+
+
+@numba.njit(**INLINED)
+def _place(sites: Any, place: int, b: int, chunk: int, t: int, low: int) -> int:
+    """The address of a row at a step."""
+    site = sites[place]
+    return site.address + b * site.batch + chunk * site.chunk + t * site.time + low * site.size
+
+
+@numba.njit(**INLINED)
+def _prefetch(sites: Any, table: Any, places: int, n: int, forward: bool) -> None:
+    """Ask for the rows of a later step, line by line in the order in which rows follow each other.
+
+    The processor detects that order and continues by itself; it does not detect descending lines of ascending rows.
+    """
+    for i in range(places):
+        place = i if forward else places - 1 - i
+        site = sites[place]
+        if site.prefetch != NOT_PREFETCHED:
+            size = n * site.size
+            steps = (AHEAD + size - 1) // size
+            start = table[place] + (steps if forward else -steps) * site.time
+            for offset in range(0, size, CACHE_LINE):
+                prefetch_at(start + (offset if forward else size - 1 - offset), site.prefetch == WRITTEN_SOON)
+
+
+@numba.njit(**INLINED)
+def _advance(sites: Any, table: Any, places: int, forward: bool) -> None:
+    for place in range(places):
+        step = sites[place].time
+        table[place] += step if forward else -step
+
+
+@compiled(**FAST)
+def run(
+    first: int, last: int, plan: Plan, rows: Rows, mask: Any, resets: Any, reset_state: int, hold: bool
+) -> None:  # fmt: skip
+    """Run each item's chunk from its state, and leave the last state there.
+
+    A masked step leaves the state as it was; what it writes is 0, or with `hold` the state.
+    """
+    exactness = flush_denormals()
+    sites, mask, resets = borrowed(rows.sites), borrowed(mask), borrowed(resets)
+    places, size = sites.size, sites[rows.state].size
+    memory = np.zeros(places, np.int64)
+    table = borrowed(memory)
+    addresses = address_of(table)
+    forward = not plan.reverse
+    for item in range(first, last):
+        b, chunk, low, n, start, end = _item(plan, item)
+        for place in range(places):
+            table[place] = _place(sites, place, b, chunk, plan.steps - 1 - start if plan.reverse else start, low)
+        for k in range(start, end):
+            index = b * plan.steps + (plan.steps - 1 - k if plan.reverse else k)
+            _prefetch(sites, table, places, n, forward)
+            if resets.size and resets[index]:
+                for s in range(rows.states):
+                    copy_bytes(reset_state + (s * plan.channels + low) * size, table[rows.state + s], n * size)
+                if rows.product != NONE:
+                    clear_bytes(table[rows.product], n * size)
+            if mask.size == 0 or mask[index]:
+                call_row(rows.function, n, addresses)
+            else:
+                for place in range(rows.written, rows.end):
+                    if hold:
+                        copy_bytes(table[rows.state + place - rows.written], table[place], n * size)
+                    else:
+                        clear_bytes(table[place], n * sites[place].size)
+            _advance(sites, table, places, forward)
+    keep_alive(memory)
+    restore_denormals(exactness)
+
+
+class Sums(NamedTuple):
+    """The places of sums over time; their rows are the last ones of the function."""
+
+    rows: int
+    add: int
+    """The address of a function that adds one row to another and clears it."""
+    resets: np.ndarray
+    """The sites of the gradients of the states after a reset; empty where none is asked for."""
+
+
+@compiled(**FAST)
+def run_backward(
+    first: int, last: int, plan: Plan, rows: Rows, sums: Sums, befores: Any, starts: Any, mask: Any, resets: Any,
+    reset_state: int,
+) -> None:  # fmt: skip
+    """Run each item's chunk backward from the gradient of its last state, and leave there that of the state before it.
+
+    Args:
+        befores: the place of each state before a step, whose site is that of the states after each; NONE if no row
+            reads it.
+        starts: the sites of the states before the first step.
+        reset_state: address of the states after a reset, one after another.
+    """
+    exactness = flush_denormals()
+    sites, starts, of_reset = borrowed(rows.sites), borrowed(starts), borrowed(sums.resets)
+    befores = borrowed(befores)
+    mask, resets = borrowed(mask), borrowed(resets)
+    places, size = sites.size, sites[rows.state].size
+    summed = places - sums.rows
+    row_bytes = plan.block * size
+    memory, recent_memory = np.zeros(places + 2 + rows.states, np.int64), np.zeros(sums.rows * row_bytes, np.uint8)
+    table, recent = borrowed(memory), address_of(borrowed(recent_memory))
+    addresses = address_of(table)
+    pair = view(table, places, 2)
+    pair_address = address_of(pair)
+    saved = view(table, places + 2, rows.states)
+    forward = plan.reverse  # of addresses: the gradient runs against time
+    for item in range(first, last):
+        b, chunk, low, n, start, end = _item(plan, item)
+        last_t = plan.steps - end if plan.reverse else end - 1
+        for place in range(places):
+            table[place] = _place(sites, place, b, chunk, last_t, low)
+        for i in range(sums.rows):
+            table[summed + i] = recent + i * row_bytes
+        for k in range(end - 1, start - 1, -1):
+            index = b * plan.steps + (plan.steps - 1 - k if plan.reverse else k)
+            reset = resets.size > 0 and resets[index]
+            _prefetch(sites, table, places, n, forward)
+            if mask.size and not mask[index]:
+                for place in range(rows.written, rows.end):
+                    clear_bytes(table[place], n * sites[place].size)
+            else:
+                for s in range(rows.states):
+                    before = befores[s]
+                    if before == NONE:
+                        continue
+                    step = sites[before].time
+                    saved[s] = table[before]
+                    if reset:
+                        table[before] = reset_state + (s * plan.channels + low) * size
+                    elif k == 0:
+                        table[before] = _place(starts, s, b, chunk, 0, low)
+                    else:
+                        table[before] += step if forward else -step
+                call_row(rows.at_start if reset or k == 0 else rows.function, n, addresses)
+                for s in range(rows.states):
+                    if befores[s] != NONE:
+                        table[befores[s]] = saved[s]
+            if sums.rows and ((end - k) % SUMMED_ALONE == 0 or k == start):
+                for i in range(sums.rows):
+                    pair[0], pair[1] = table[summed + i], _place(sites, summed + i, b, chunk, 0, low)
+                    call_row(sums.add, n, pair_address)
+            if reset:
+                for s in range(rows.states):
+                    if of_reset.size:
+                        pair[0], pair[1] = table[rows.state + s], _place(of_reset, s, b, chunk, 0, low)
+                        call_row(sums.add, n, pair_address)
+                    else:
+                        clear_bytes(table[rows.state + s], n * size)
+                if rows.product != NONE:
+                    clear_bytes(table[rows.product], n * size)
+            _advance(sites, table, summed, forward)
+    keep_alive(memory)
+    keep_alive(recent_memory)
+    restore_denormals(exactness)
+
+
+RUN = Kernel.of(run)
+RUN_BACKWARD = Kernel.of(run_backward)

@@ -1,0 +1,364 @@
+"""Scan cells: one matrix product projects the whole sequence, one scan runs it.
+
+Cells that read their states through diagonal weights run all their steps in one call of the same operation.
+"""
+
+import inspect
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gatedrnn.codegen.source import numba_source
+from gatedrnn.equations import (
+    ConvexScanEquations,
+    ElementwiseLoopEquations,
+    Equations,
+    GappedScanEquations,
+    ScanEquations,
+)
+from gatedrnn.errors import BackendUnavailable
+from gatedrnn.kernels.backends import (
+    accumulation_dtype,
+    autocast_dtype,
+    choose_backend,
+    has_cpu_kernels,
+    observed,
+    plain_torch_only,
+)
+from gatedrnn.kinds import programs
+from gatedrnn.kinds.definition import gaps_between_real_steps, reversed_resets
+from gatedrnn.kinds.kind import (
+    Direction,
+    GapsTaken,
+    Insides,
+    Kind,
+    LayerView,
+    MethodCall,
+    Pass,
+    Path,
+    SampleInputs,
+    SeriesResult,
+    StepResult,
+    Tracking,
+    Weights,
+    is_of,
+)
+from gatedrnn.kinds.loop.path import cuts_of, in_torch_steps, loop_calls, loop_insides, stepping_path
+from gatedrnn.kinds.scan.definition import coefficients_of, gates_of, shown
+from gatedrnn.kinds.scan.op import joined_by_channel, linear_scan, scan
+from gatedrnn.kinds.scan.rows import CellProgram, TileProgram, trace_cell, trace_tiles
+from gatedrnn.kinds.stream import (
+    WeightSize,
+    layer_suffixes,
+    plain_states,
+    plain_weights,
+    state_shapes,
+    takes_products,
+)
+from gatedrnn.shapes import Channels, Flags, Series, StateTuple, Step
+
+POSITIVE = Tracking(
+    "positive",
+    "each channel is multiplied by a value between 0 and 1 that depends on the input alone",
+    "what is set, kept, decayed or overwritten: a switch, the last of several symbols, a running mean",
+    "anything periodic, however deep: parity, counting modulo n, products in a group",
+    "Grazzi et al. 2025, arXiv:2411.12537",
+)
+SIGNED = Tracking(
+    "signed",
+    "each channel is multiplied by a value from -1 to 1 that depends on the input alone",
+    "parity and whatever is made of sign changes",
+    "groups where order matters and longer cycles; counting modulo three, however deep",
+    "Grazzi et al. 2025, arXiv:2411.12537",
+)
+CHANNELWISE = Tracking(
+    "channelwise",
+    "a non-linear function of the input and of the channel's own previous state",
+    "parity and what else one channel can tell from itself",
+    "in no run here found: products in a group where order matters, such as S3",
+    "measured, docs/expressivity.md",
+)
+DRAWS, SPREAD = 1000, 4.0
+
+
+def cell_program(cell: Equations) -> CellProgram | None:
+    """Return the program that kernels for a CPU run for a cell; None if there is none."""
+    return programs.program_for(cell, trace_cell)
+
+
+def tile_program(cell: Equations) -> TileProgram | None:
+    """Return the program that kernels for a GPU run for a scan cell; None if none, or if it has diagonal weights."""
+    if not isinstance(cell, ScanEquations) or cell.diagonals or cell_program(cell) is None:
+        return None
+    return programs.program_for(cell, trace_tiles)
+
+
+def _backends(layer: LayerView) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(("reference", choose_backend(layer._weight("weight_ih_l0").device).backend)))
+
+
+def _path(layer: LayerView, asked: Pass) -> Path:
+    cell, device = layer.cell, layer._weight("weight_ih_l0").device
+    chosen, reason = choose_backend(device)
+    if layer._backend == "reference":
+        return Path("one linear_scan, backend reference", "backend='reference' asks for it", _gates_in_torch)
+    if asked.direction is not None and plain_torch_only():
+        if layer._backend == "native":
+            raise BackendUnavailable(
+                "backend 'native' cannot run in a transform of torch.func or an export to ONNX; use 'auto' or "
+                "'reference'"
+            )
+        return Path("one linear_scan, backend reference", "no kernel takes part in a transform", _gates_in_torch)
+    between = None
+    if layer._ranks is not None:
+        between = f"the sequence is cut over {layer._ranks.size} processes"
+    elif not _has_kernel(cell, device):
+        between = _why_no_program(cell) or f"no kernel computes the gates of {cell.name} here"
+    elif asked.zones_out:
+        between = "zoneout acts between gates and scan"
+    elif asked.drops_state:
+        between = "state_dropout acts between gates and scan"
+    elif asked.has_gaps:
+        between = "gaps raise the decay between gates and scan"
+    if between is not None:
+        return Path(f"one linear_scan, backend {chosen}", f"{between}; {reason}", _gates_in_torch)
+    return Path(f"one kernel for gates and scan, backend {chosen}", reason, _in_one_kernel)
+
+
+def _has_kernel(cell: Equations, device: torch.device) -> bool:
+    if device.type == "cuda":
+        return tile_program(cell) is not None and choose_backend(device).backend == "native"
+    return _has_cpu_kernel(cell, device)
+
+
+def _has_cpu_kernel(cell: Equations, device: torch.device) -> bool:
+    return has_cpu_kernels(device) and cell_program(cell) is not None
+
+
+def _why_no_program(cell: Equations) -> str | None:
+    return programs.why_no_program(cell, trace_cell)
+
+
+def _gates_in_torch(layer: LayerView, direction: Direction) -> SeriesResult:
+    cell, mask, gaps = layer.cell, direction.mask, direction.gaps
+    if gaps is not None:
+        gaps = gaps_between_real_steps(gaps, mask, direction.resets, direction.reverse)
+    projected = layer._project(direction.x, direction.weights)
+    gates, resets = gates_of(cell, projected), _cuts(layer, direction)
+    decay, drive = coefficients_of(
+        cell, gates, _diagonals(cell, direction.weights), mask, gaps, direction.dropped, direction.zoneout
+    )
+    reset_state = _reset_state(direction.weights, resets)
+    along_time = linear_scan if layer._ranks is None else layer._ranks.linear_scan
+    h, last = along_time(
+        decay, drive, direction.state[0].to(drive.dtype), resets=resets,
+        reset_state=None if reset_state is None else reset_state.to(drive.dtype), reverse=direction.reverse,
+        backend=layer._backend,
+    )  # fmt: skip
+    return layer._project_output(shown(cell, h, gates, mask, projected.dtype), direction.weights), (last,)
+
+
+def _in_one_kernel(layer: LayerView, direction: Direction) -> SeriesResult:
+    output, last = in_kernel(layer, direction, direction.state[0], _cuts(layer, direction))
+    return layer._project_output(output, direction.weights), (last,)
+
+
+def in_kernel(layer: LayerView, direction: Direction, starts: Tensor, resets: Flags | None) -> tuple[Series, Tensor]:
+    """Run gates and scan in one pass, with the input projection on a CPU; states side by side."""
+    cell, x, weights = layer.cell, direction.x, direction.weights
+    by_channel = joined_by_channel(weights.get("bias_ih"), _diagonals(cell, weights))
+    others = direction.mask, resets, _reset_state(weights, resets), cell.word, direction.reverse, True
+    # On a GPU a bias in the product costs nothing, so that the product stays torch's.
+    if layer.layer_norm or not isinstance(cell, ScanEquations) or not _has_cpu_kernel(cell, x.device):
+        projected = layer._project(x, weights, add_bias=False)
+        wide = starts.to(accumulation_dtype(projected.dtype))
+        return scan(projected, None, None, by_channel, wide, *others)[:2]
+    # Autocast does not cast the inputs of an operation, as it would those of the product in it.
+    narrow, weight = autocast_dtype(x.device), weights["weight_ih"]
+    if narrow is not None and x.dtype != torch.float64:
+        x, weight = x.to(narrow), weight.to(narrow)
+    if not x.transpose(0, 1).is_contiguous():
+        x = x.contiguous()
+    return scan(x, None, weight, by_channel, starts.to(accumulation_dtype(x.dtype)), *others)[:2]
+
+
+def _cuts(layer: LayerView, direction: Direction) -> Flags | None:
+    """Return the resets in the order of the run, with the cut to the next process's piece."""
+    if direction.resets is None or not direction.reverse:
+        return direction.resets
+    return reversed_resets(direction.resets, None if layer._ranks is None else layer._ranks.cut_after(direction.resets))
+
+
+def _diagonals(cell: Equations, weights: Weights) -> list[Channels]:
+    return [weights[f"weight_{name}"] for name in cell.diagonals]
+
+
+def _reset_state(weights: Weights, resets: Flags | None) -> Channels | None:
+    """Return the state after a reset; None for zeros, and without resets."""
+    return None if resets is None else weights.get("initial_state")
+
+
+def _sizes(layer: LayerView, x: Step) -> list[WeightSize]:
+    """Return the matrices of all layers, their biases, then their diagonal weights."""
+    cell, size, suffixes = layer.cell, layer.hidden_size, layer_suffixes(layer.num_layers)
+    rows = len(cell.projections) * size
+    matrices = [
+        WeightSize(f"weight_ih{suffix}", rows * (size if number else x.shape[1]))
+        for number, suffix in enumerate(suffixes)
+    ]
+    biases = [WeightSize(f"bias_ih{suffix}", rows) for suffix in suffixes if layer.bias]
+    return [*matrices, *biases, *(WeightSize(f"weight_{n}{s}", size) for s in suffixes for n in cell.diagonals)]
+
+
+def _stream(layer: LayerView, x: Step, hx: Any) -> StepResult | None:
+    """Run a step of few rows: products, gates and states of all layers in one call, or the products by a library."""
+    shapes, cell = state_shapes(layer, x), layer.cell
+    if shapes is None or not _has_cpu_kernel(cell, x.device):
+        return None
+    learns = isinstance(cell, ScanEquations) and cell.learns_initial_state
+    before = layer._initial_state(x) if hx is None and learns else plain_states(hx, shapes, x)
+    weights = plain_weights(layer, _sizes(layer, x), x.dtype)
+    if before is None or weights is None:
+        return None
+    before = tuple(s.contiguous() for s in before)
+    if not takes_products(layer, x, before[0]):
+        return _step(layer, x, before)
+    after = tuple(torch.empty_like(state) for state in before)
+    return _by_stack(layer, x, weights, before, after), after
+
+
+def _by_stack(layer: LayerView, x: Step, weights: list[Tensor | None], before: StateTuple, after: StateTuple) -> Step:
+    layers = layer.num_layers
+    matrices, others = weights[:layers], weights[layers:]
+    biases, diagonals = (others[:layers], others[layers:]) if layer.bias else ([], others)
+    from gatedrnn.kinds.scan.step import stack_step  # which needs Numba
+
+    program = cell_program(layer.cell)
+    assert program is not None
+    return stack_step(program, x.contiguous(), matrices, biases, diagonals, before, after)
+
+
+def _step(layer: LayerView, x: Step, state: StateTuple) -> StepResult | None:
+    """Run a step of any number of rows with one call for gates and state of each layer, for low latency."""
+    cell, before = layer.cell, state[0].contiguous()
+    plain = not layer.zoneout and not (layer.training and layer.dropout)
+    half = torch.float16 in (x.dtype, autocast_dtype(x.device))
+    if not plain or half or layer._backend == "reference" or not _has_cpu_kernel(cell, x.device):
+        return None
+    if torch.is_grad_enabled() or observed(x) or not isinstance(cell, ScanEquations):
+        return None
+    after, weights = torch.empty_like(before), [layer._weights(number, "") for number in range(layer.num_layers)]
+    if takes_products(layer, x, before):
+        matrices = [each["weight_ih"].contiguous() for each in weights]
+        biases = [each["bias_ih"] for each in weights] if layer.bias else []
+        diagonals = [weight.contiguous() for each in weights for weight in _diagonals(cell, each)]
+        return _by_stack(layer, x, [*matrices, *biases, *diagonals], (before,), (after,)), (after,)
+    from gatedrnn.kinds.scan.step import gated_step  # which needs Numba
+
+    program = cell_program(cell)
+    assert program is not None
+    for number, each in enumerate(weights):
+        projected = layer._project(x, each, add_bias=False)
+        bias = each["bias_ih"].to(after.dtype) if layer.bias else None
+        diagonals = [weight.to(after.dtype) for weight in _diagonals(cell, each)]
+        output = gated_step(program, projected, bias, diagonals, before, after, number)
+        x = layer._project_output(output, each)
+    return x, (after,)
+
+
+def diagonal_shapes(cell: Equations, hidden_size: int) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of a cell's diagonal weights, one number a channel."""
+    return {f"weight_{name}": (hidden_size,) for name in cell.diagonals}
+
+
+def _shapes(cell: ScanEquations, hidden_size: int, width: int, bias: bool) -> dict[str, tuple[int, ...]]:
+    learned = {"initial_state": (hidden_size,)} if cell.learns_initial_state else {}
+    return diagonal_shapes(cell, hidden_size) | learned
+
+
+def _calls(cell: ScanEquations, inputs: SampleInputs) -> list[MethodCall]:
+    arguments = *inputs.projected, *(inputs.weights[f"weight_{name}"] for name in cell.diagonals)
+    shapes = [tuple(inputs.projected[0].shape)] * 2
+    calls = [MethodCall("coefficients", arguments, "(decay, drive)", shapes)]
+    if isinstance(cell, GappedScanEquations):
+        gaps = torch.ones_like(inputs.projected[0][..., :1])
+        calls.append(MethodCall("coefficients_over", (gaps, *arguments), "(decay, drive)", shapes))
+    return calls
+
+
+def _insides(cell: ScanEquations, sums: dict[str, Series], diagonals: Sequence[Tensor]) -> Insides:
+    decay, _ = cell.coefficients(*sums.values(), *diagonals)
+    if cell.clamped_decay or len(cell.decay_gates) == 2:  # as they act: within bounds, or as shares of one whole
+        return Insides({name: decay if sign > 0 else 1 - decay for name, sign in cell.decay_gates.items()}, decay)
+    return Insides({name: torch.sigmoid(x) for name, x in sums.items() if name not in cell.candidates}, decay)
+
+
+def _tracking(cell: ScanEquations) -> Tracking:
+    # Evaluating the equations finds a negative decay in a user's own cell too.
+    drawn = torch.randn(len(cell.projections) + len(cell.diagonals), DRAWS, generator=torch.Generator().manual_seed(0))
+    decay, _ = cell.coefficients(*(SPREAD * drawn))
+    return SIGNED if bool((decay < 0).any()) else POSITIVE
+
+
+def _sources(cell: Equations) -> list[str]:
+    program, tiles = cell_program(cell), tile_program(cell)
+    if program is None:
+        return []
+    equations, rows = inspect.cleandoc(type(cell).__doc__ or ""), [program.plain.forward, program.plain.backward]
+    texts = [numba_source(cell.word, row, dict.fromkeys(row.rows, "float32"), equations).text for row in rows]
+    return texts if tiles is None else [*texts, tiles.source(equations)]
+
+
+def _gaps(cell: Any) -> GapsTaken | None:
+    return GapsTaken(mixes=is_of(cell, ConvexScanEquations)) if is_of(cell, GappedScanEquations) else None
+
+
+def clamp_decay(cell: ScanEquations, bias: Tensor) -> None:
+    """Turn a decay gate's bias from a logit into the decay itself, if the cell clamps it."""
+    if cell.clamped_decay:
+        bias.sigmoid_()
+
+
+SCAN = Kind(
+    equations=lambda cell: is_of(cell, ScanEquations),
+    backends=_backends, path=_path, stream=_stream, step=_step, shapes=_shapes, calls=_calls, insides=_insides,
+    tracking=_tracking, sources=_sources, why_no_program=_why_no_program, gaps=_gaps, fill_bias=clamp_decay,
+    cuts_over_ranks=True,
+)  # fmt: skip
+
+
+def _elementwise_backends(layer: LayerView) -> tuple[str, ...]:
+    return ("reference",) if _without_kernel(layer, bool(layer.zoneout)) else ("reference", "native")
+
+
+def _without_kernel(layer: LayerView, zones_out: bool) -> str | None:
+    cell = layer.cell
+    if not _has_cpu_kernel(cell, layer._weight("weight_ih_l0").device):
+        return _why_no_program(cell) or f"no kernel runs {cell.name} here"
+    return "zoneout changes the state between steps" if zones_out else None
+
+
+def _elementwise_path(layer: LayerView, asked: Pass) -> Path:
+    without = _without_kernel(layer, asked.zones_out)
+    if without is None and asked.drops_state:
+        return Path("the step loop in torch", "state_dropout acts where gates read the state", in_torch_steps)
+    return stepping_path(layer, asked, without, _all_steps)
+
+
+def _all_steps(layer: LayerView, direction: Direction) -> SeriesResult:
+    wide, state = accumulation_dtype(direction.x.dtype), direction.state
+    starts = torch.cat([s.to(wide) for s in state], dim=1)
+    output, last = in_kernel(layer, direction, starts, cuts_of(direction))
+    states = (s.to(before.dtype) for s, before in zip(last.chunk(len(state), dim=1), state, strict=True))
+    return layer._project_output(output, direction.weights), tuple(states)
+
+
+ELEMENTWISE = Kind(
+    equations=lambda cell: is_of(cell, ElementwiseLoopEquations),
+    backends=_elementwise_backends, path=_elementwise_path, stream=_stream,
+    shapes=lambda cell, hidden_size, width, bias: diagonal_shapes(cell, hidden_size), calls=loop_calls,
+    insides=loop_insides, tracking=lambda cell: CHANNELWISE, sources=_sources, why_no_program=_why_no_program,
+    iterates=True,
+)  # fmt: skip

@@ -1,0 +1,92 @@
+"""A step without gradients as one kernel call: checks of the states and weights that a kernel reads by address.
+
+A step of a small layer takes less time than the calls around it, so everything is checked once, and cheaply. A failed
+check is no error: the general execution mode then runs the step, or raises.
+"""
+
+from collections.abc import Iterable, Sequence
+from functools import cache
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from gatedrnn.kernels.backends import autocast_dtype
+from gatedrnn.kinds.kind import LayerView
+from gatedrnn.shapes import Hidden, InputStep, State, Step
+
+ROWS = 8
+"""Rows of a step up to which a kernel's own products are faster than a library's."""
+FEW_ROWS, SMALL_PRODUCT = 4, 1 << 19
+"""Rows of a step, and multiply-adds of a layer, up to which a kernel's own products are faster than a library's."""
+PLAIN = (Tensor, nn.Parameter)
+
+
+class WeightSize(NamedTuple):
+    """A parameter by its name, and its number of elements."""
+
+    name: str
+    elements: int
+
+
+def state_shapes(layer: LayerView, x: Step) -> list[tuple[int, ...]] | None:
+    """Return the state's shapes for a step of few rows; None if something acts between the operations of a step.
+
+    Args:
+        x: all that the projections of the first layer read.
+    """
+    between = layer.zoneout or layer.layer_norm or layer.proj_size or layer.bidirectional
+    if between or layer._backend not in ("auto", "native") or not 0 < len(x) <= ROWS or not layer.hidden_size:
+        return None
+    if layer.training and (layer._draws() or layer._drops(0)):
+        return None
+    return [(layer.num_layers, len(x), layer.hidden_size)] * len(layer.cell.states)
+
+
+def takes_products(layer: LayerView, x: InputStep, state: State) -> bool:
+    """Whether a kernel's own products are faster than a library's: few rows, and small matrices or one thread."""
+    if layer.layer_norm or layer.proj_size or x.dtype != state.dtype or autocast_dtype(x.device) is not None:
+        return False
+    rows = len(layer.cell.projections) * layer.hidden_size
+    small = len(x) * rows * max(layer.input_size, layer.hidden_size) <= SMALL_PRODUCT
+    return len(x) <= FEW_ROWS and (small or torch.get_num_threads() == 1)
+
+
+def plain_states(hx: Hidden | None, shapes: Sequence[tuple[int, ...]], x: Tensor) -> tuple[Tensor, ...] | None:
+    """Return a state as a kernel reads it, zeros for None; None if it is not of these shapes and the dtype of x."""
+    if hx is None:
+        return tuple(x.new_zeros(shape) for shape in shapes)
+    states = hx if isinstance(hx, tuple) else (hx,)
+    if len(states) != len(shapes):
+        return None
+    for state, shape in zip(states, shapes, strict=True):
+        if type(state) not in PLAIN or state.shape != shape or not _is_readable(state, x.dtype):
+            return None
+    return tuple(state if state.is_contiguous() else state.contiguous() for state in states)
+
+
+def plain_weights(
+    layer: LayerView, sizes: Iterable[WeightSize | None], dtype: torch.dtype
+) -> list[Tensor | None] | None:
+    """Return the weights as they are now, contiguous, None for one that the cell does not have; None if a kernel cannot
+    read one of them."""
+    weights: list[Tensor | None] = []
+    for wanted in sizes:
+        if wanted is None:
+            weights.append(None)
+            continue
+        weight = layer._stored(wanted.name)
+        if type(weight) not in PLAIN or weight.numel() != wanted.elements or not _is_readable(weight, dtype):
+            return None
+        weights.append(weight if weight.is_contiguous() else weight.contiguous())
+    return weights
+
+
+def _is_readable(tensor: Tensor, dtype: torch.dtype) -> bool:
+    return tensor.dtype == dtype and tensor.is_cpu and not tensor.is_neg()
+
+
+@cache
+def layer_suffixes(layers: int) -> tuple[str, ...]:
+    """Return the suffixes of the weights' names, in one direction."""
+    return tuple(f"_l{layer}" for layer in range(layers))

@@ -1,0 +1,1 @@
+"""Cells that torch has a fused kernel for: its LSTM and GRU."""

@@ -1,0 +1,319 @@
+"""Cells that torch has a fused kernel for (oneDNN on a CPU, cuDNN on a GPU): its LSTM and GRU.
+
+Without mask and resets the whole stack is one call of it.
+
+With a mask each layer and direction is one call over the padded batch, real steps first. The output at the last real
+step is the final h. A state that is not the output (an LSTM's c) is held over the padding by one more input feature, 1
+at masked steps, whose weights close the gates there: it stays exactly as it was. Packing, as torch does it, would leave
+the fused kernel of a CPU for a loop of small calls.
+
+With resets each layer and direction is one packed call: every segment between two resets is a row of it. A
+`PackedSequence` is torch's own packed call. All that torch's kernel cannot do, or our kernel does faster, runs as in a
+loop cell, and `runs_on` says so.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import _VF, Tensor, nn
+from torch.nn.utils.rnn import PackedSequence
+
+from gatedrnn.equations import LoopEquations, TorchKernel
+from gatedrnn.errors import BackendUnavailable
+from gatedrnn.kernels.backends import (
+    DTYPES,
+    accumulation_dtype,
+    exporting_to_onnx,
+    forward_mode,
+    plain_torch_only,
+    transforming,
+    values_unknown,
+)
+from gatedrnn.kinds.definition import zero_masked_steps
+from gatedrnn.kinds.kind import REGULARISERS, Direction, LayerView, Pass, Path, SeriesResult, Weights, is_of
+from gatedrnn.kinds.loop.path import LOOP, loop_backends, loop_path, loop_refuses, without_kernel
+from gatedrnn.kinds.torch.op import call_kernel, torch_rnn
+from gatedrnn.kinds.torch.segments import Segments, left_aligned, reorder
+from gatedrnn.shapes import Flags, Series, State, StateTuple, Step
+
+CLOSED, CLOSED_IN_FLOAT16 = 1e30, 3e4
+"""A pre-activation at which a sigmoid is exactly 0 or 1, and its gradient exactly 0, whatever is added to it."""
+
+
+def _kernel(layer: LayerView) -> TorchKernel:
+    assert layer.cell.torch_kernel is not None
+    return layer.cell.torch_kernel
+
+
+def _backends(layer: LayerView) -> tuple[str, ...]:
+    beyond = _beyond_torch(layer, Pass.configured(layer, training=False))
+    return loop_backends(layer) if beyond else (*loop_backends(layer), "torch")
+
+
+def _path(layer: LayerView, asked: Pass) -> Path:
+    beyond, outside = _beyond_torch(layer, asked), _outside(asked.direction)
+    if layer._backend == "torch" and asked.direction is not None and (beyond or outside):
+        raise BackendUnavailable("backend 'torch' cannot do this, nor be traced through mask or resets; use 'auto'")
+    free = asked.direction is not None and _has_free_length(asked.direction.x)
+    if outside or free or not _is_torchs(layer, asked):
+        path = loop_path(layer, asked)
+        return path._replace(reason=f"{beyond}; {path.reason}") if beyond and layer._backend == "auto" else path
+    device = layer._weight("weight_ih_l0").device.type
+    library = {"cpu": "oneDNN where it can, else ATen", "cuda": "cuDNN"}.get(device, "ATen")
+    return Path(f"torch's fused kernel ({library})", f"torch has one for {layer.cell.name}", _run)
+
+
+def _is_torchs(layer: LayerView, asked: Pass) -> bool:
+    """Whether torch's kernel runs this pass."""
+    if layer._backend != "auto":
+        return layer._backend == "torch"
+    if forward_mode():  # which oneDNN's LSTM does not know
+        return False
+    ours = _kernel(layer).slower_than_native and without_kernel(layer, asked.zones_out) is None
+    faster = ours and not plain_torch_only()
+    return not _beyond_torch(layer, asked) and not (faster and not _is_expanded(layer))
+
+
+def _is_expanded(layer: LayerView) -> bool:
+    """Whether the weights come from `call_for_per_sample_grads`, which knows torch's calls alone."""
+    return type(layer._weight("weight_ih_l0")).__name__ == "ExpandedWeight"
+
+
+def _beyond_torch(layer: LayerView, asked: Pass) -> str | None:
+    """Return why torch's kernel cannot run this layer; None if it can."""
+    if not layer.cell.recurrent_bias:
+        return "torch's GRU applies the reset gate after the product"
+    if layer.proj_size and exporting_to_onnx():
+        return "ONNX knows no LSTM with a projection"
+    if layer.layer_norm:
+        return "layer_norm acts inside torch's kernel, between product and gates"
+    if asked.zones_out:
+        return "zoneout changes the state at every step, inside torch's kernel"
+    if asked.drops_state:
+        return "state_dropout acts inside torch's kernel, before the recurrent product"
+    return None
+
+
+def _outside(direction: Direction | None) -> bool:
+    """Whether torch's kernel cannot run a pass: segments depend on the values of flags, and an export to ONNX cannot
+    sort rows by their lengths."""
+    if direction is None:
+        return False
+    unknown = direction.resets is not None and values_unknown()
+    return unknown or (direction.mask is not None and exporting_to_onnx())
+
+
+def _stack(layer: LayerView, x: Series, state: StateTuple) -> SeriesResult | None:
+    if _by_op() or _has_free_length(x) or not _is_torchs(layer, Pass.configured(layer, layer.training)):
+        return None
+    output, *last = call_kernel(
+        x,
+        _in_dtype_of(x, state),
+        layer._flat_weights,
+        layer.bias,
+        layer.num_layers,
+        layer.dropout,
+        layer.training,
+        layer.bidirectional,
+    )
+    return output, tuple(last)
+
+
+def _packed(layer: LayerView, packed: PackedSequence, state: StateTuple) -> tuple[PackedSequence, StateTuple] | None:
+    asked = Pass.configured(layer, layer.training)
+    # torch draws dropout of packed data in that very order.
+    drops = layer._backend == "auto" and layer._drops(0) and not _beyond_torch(layer, asked)
+    if not (drops or _is_torchs(layer, asked)):
+        return None
+    options = (layer.bias, layer.num_layers, layer.dropout, layer.training, layer.bidirectional)
+    states = _in_dtype_of(packed.data, state)
+    output, *last = _packed_call(packed.data, packed.batch_sizes, states, layer._flat_weights, *options)
+    return packed._replace(data=output), tuple(last)
+
+
+def _run(layer: LayerView, direction: Direction) -> SeriesResult:
+    x, state, mask = direction.x, _in_dtype_of(direction.x, direction.state), direction.mask
+    if direction.resets is not None:
+        segments = Segments.between(
+            torch.ones_like(direction.resets) if mask is None else mask, direction.resets, direction.reverse
+        )
+        if not len(segments.steps):  # nothing to run
+            return loop_path(layer, Pass.over(direction)).run(layer, direction)
+        return _segments(layer, x, state, direction.weights, segments)
+    if direction.reverse:
+        flipped = None if mask is None else mask.flip(1)
+        output, last = _padded(layer, x.flip(1), state, direction.weights, flipped)
+        return output.flip(1), last
+    return _padded(layer, x, state, direction.weights, mask)
+
+
+def _in_dtype_of(x: Tensor, state: StateTuple) -> StateTuple:
+    """Convert a state to the dtype that torch's kernel carries."""
+    return state if state[0].dtype == x.dtype else tuple(s.to(x.dtype) for s in state)
+
+
+def _padded(layer: LayerView, x: Series, state: StateTuple, weights: Weights, mask: Flags | None) -> SeriesResult:
+    """Run one call over the padded batch, forwards."""
+    if mask is None:
+        return _call(layer, x, state, weights)
+    ragged_left = values_unknown() or bool((mask[:, 1:] & ~mask[:, :-1]).any())
+    if not ragged_left:
+        return _aligned(layer, x, state, weights, mask)
+    # Over padding before the first real step h would change: o * tanh(c) is not the h it came from.
+    order = left_aligned(mask)
+    output, last = _aligned(layer, reorder(x, order), state, weights, mask.gather(1, order))
+    return reorder(output, torch.argsort(order, dim=1)), last
+
+
+def _aligned(layer: LayerView, x: Series, state: StateTuple, weights: Weights, mask: Flags) -> SeriesResult:
+    """Run one call over rows whose real steps come first."""
+    x, padding_gates = zero_masked_steps(x, mask), _kernel(layer).padding_gates
+    if padding_gates:
+        x = torch.cat([x, (~mask).unsqueeze(2).to(x.dtype)], dim=2)
+        closed = CLOSED_IN_FLOAT16 if x.dtype == torch.float16 else CLOSED
+        gates = [closed * padding_gates.get(gate, 0.0) for gate in layer.cell.projections]
+        column = x.new_tensor(gates).repeat_interleave(layer.hidden_size).unsqueeze(1)
+        weights = weights | {"weight_ih": torch.cat([weights["weight_ih"], column], dim=1)}
+    output, last = _call(layer, x, state, weights)
+    return zero_masked_steps(output, mask), (_last_valid(output, state[0], mask), *last[1:])
+
+
+def _segments(layer: LayerView, x: Series, state: StateTuple, weights: Weights, segments: Segments) -> SeriesResult:
+    """Run one packed call whose rows are the segments between resets."""
+    batch, time = x.shape[:2]
+    packed = x.flatten(0, 1)[segments.steps]
+    start = tuple(segments.start(s).unsqueeze(0) for s in state)
+    matrices = list(weights.values())
+    output, *last = _packed_call(packed, segments.batch_sizes, start, matrices, layer.bias, training=layer.training)
+    ends = tuple(segments.end(s.squeeze(0), hx) for s, hx in zip(last, state, strict=True))
+    return segments.spread(output, batch, time), ends
+
+
+def _call(layer: LayerView, x: Series, state: StateTuple, weights: Weights) -> SeriesResult:
+    """Run torch's kernel for one layer, forwards."""
+    stacked = tuple(s.unsqueeze(0) for s in state)
+    if _by_op():
+        names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr")
+        h, c = stacked[0], stacked[1] if len(stacked) == 2 else None
+        output, *last = torch_rnn(x, h, c, *(weights.get(name) for name in names))
+    else:
+        output, *last = call_kernel(x, stacked, list(weights.values()), layer.bias, training=layer.training)
+    return output, tuple(s.squeeze(0) for s in last[: len(state)])
+
+
+def _by_op() -> bool:
+    """Whether torch's kernel is called as a registered operation: in a compiled graph, and under a dispatch mode, which
+    could not count what the kernel does."""
+    if exporting_to_onnx():  # which knows torch's kernel and no operation of ours
+        return False
+    return torch.compiler.is_compiling() or (torch._C._len_torch_dispatch_stack() > 0 and not transforming())
+
+
+def _has_free_length(x: Series) -> bool:
+    """Whether an export to ONNX leaves the length open: torch's exporter writes the example's behind its LSTM
+    and GRU operators, so steps are one Scan there."""
+    return exporting_to_onnx() and isinstance(x.shape[1], torch.SymInt)
+
+
+def _packed_call(
+    data: Tensor, batch_sizes: Tensor, states: StateTuple, weights: list[Tensor], biases: bool, layers: int = 1,
+    dropout: float = 0.0, training: bool = False, bidirectional: bool = False,
+) -> tuple[Tensor, ...]:  # fmt: skip
+    """Run torch's kernel over packed data, (steps in all, features)."""
+    if len(states) == 2:
+        return _VF.lstm(data, batch_sizes, states, weights, biases, layers, dropout, training, bidirectional)
+    return _VF.gru(data, batch_sizes, states[0], weights, biases, layers, dropout, training, bidirectional)
+
+
+def _last_valid(output: Series, h0: State, mask: Flags) -> State:
+    """The output at each left-aligned row's last real step; h0 where a row has none."""
+    lengths = mask.sum(1)
+    rows = torch.arange(output.shape[0], device=output.device)
+    return torch.where((lengths > 0).unsqueeze(1), output[rows, (lengths - 1).clamp(min=0)], h0)
+
+
+TORCH_STEPS: dict[str, Any] = {"LSTM": _VF.lstm_cell, "GRU": _VF.gru_cell}
+"""torch's single steps: two products of its library, as fast as memory delivers the weights."""
+
+
+def _step_of_torch(module: Any, x: Step, hx: Any) -> Any:
+    cell = module.cell
+    if not cell.recurrent_bias or not _takes(x, hx, len(cell.states)) or module.weight_ih.dtype != x.dtype:
+        return None
+    if hx is None:
+        hx = x.new_zeros(x.shape[0], module.hidden_size)  # `len` would fix it in a traced graph
+        hx = hx if len(cell.states) == 1 else (hx, hx)
+    step = TORCH_STEPS[cell.torch_kernel.mode]
+    return step(x, hx, module.weight_ih, module.weight_hh, module.bias_ih, module.bias_hh)
+
+
+def _takes(x: Any, hx: Any, states: int) -> bool:
+    """Whether a step is torch's: of a batch, on a CPU, in one dtype throughout; in half precision sums are ours."""
+    if type(x) is not Tensor or x.dim() != 2 or x.dtype not in DTYPES or not x.is_cpu:
+        return False
+    if torch.is_autocast_enabled("cpu") or exporting_to_onnx():
+        return False
+    if hx is None:
+        return True
+    if states == 1:
+        return isinstance(hx, Tensor) and hx.dim() == 2 and hx.dtype == x.dtype
+    if type(hx) is not tuple or len(hx) != 2:
+        return False
+    h, c = hx
+    return bool(h.dim() == 2 and c.dim() == 2 and h.dtype == x.dtype and c.dtype == x.dtype)
+
+
+def _torch_module(layer: Any, single: bool) -> tuple[nn.Module | None, str]:
+    cell = layer.cell
+    if not cell.recurrent_bias:
+        why = "torch.nn has no cell of its kind" if single else "torch's GRU applies the reset gate after the product"
+        return None, why
+    if single:
+        make: Any = getattr(nn, f"{cell.torch_kernel.mode}Cell")
+        return make(layer.input_size, layer.hidden_size, layer.bias, device="meta"), ""
+    for name in (*REGULARISERS, "layer_norm"):
+        if getattr(layer, name):
+            return None, f"torch.nn has no {name}"
+    names = (
+        "num_layers",
+        "bias",
+        "batch_first",
+        "dropout",
+        "bidirectional",
+        *(("proj_size",) if layer.proj_size else ()),
+    )
+    make = getattr(nn, cell.torch_kernel.mode)
+    arguments = {name: getattr(layer, name) for name in names}
+    return make(layer.input_size, layer.hidden_size, **arguments, device="meta"), ""
+
+
+def _check_sizes(cell: LoopEquations, hidden_size: int, proj_size: int) -> None:
+    """Raise torch's errors for sizes that torch refuses in its LSTM and GRU."""
+    assert cell.torch_kernel is not None
+    if proj_size and not cell.torch_kernel.projects:
+        raise ValueError("proj_size argument is only supported for LSTM, not RNN or GRU")
+    if proj_size >= hidden_size:
+        raise ValueError("proj_size has to be smaller than hidden_size")
+
+
+def _as_torch(output: Series) -> Series:
+    # torch's own kernels write step after step, whatever the order of axes.
+    return output.transpose(0, 1).contiguous().transpose(0, 1)
+
+
+def _state_dtype(cell: LoopEquations, dtype: torch.dtype) -> torch.dtype:
+    return dtype if cell.recurrent_bias else accumulation_dtype(dtype)
+
+
+def _refuses(cell: Any) -> frozenset[str]:
+    return loop_refuses(cell) | (frozenset() if cell.torch_kernel.projects else frozenset({"proj_size"}))
+
+
+TORCH = replace(
+    LOOP,
+    equations=lambda cell: is_of(cell, LoopEquations) and cell.torch_kernel is not None,
+    backends=_backends, path=_path, stack=_stack, packed=_packed, weight_init="torch", without=_refuses,
+    check_sizes=_check_sizes, step_of_torch=_step_of_torch, state_dtype=_state_dtype, as_torch=_as_torch,
+    mode=lambda cell: cell.torch_kernel.mode, torch_module=_torch_module,
+)  # fmt: skip
