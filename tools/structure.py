@@ -37,7 +37,7 @@ from imports import (
 )
 from rich.console import Console
 from rich.table import Table
-from structure_drawing import drawing
+from structure_drawing import drawing, lines_of_code
 
 ROOT = Path(__file__).resolve().parents[1]
 SRC = ROOT / "src" / PACKAGE
@@ -362,7 +362,7 @@ def draw(output: Path, source: Path = SRC) -> None:
     """
     source = source.resolve()
     sources = modules(source)
-    picture = drawing(sources, import_graph(sources), read_floors(source.parent.parent))
+    picture = drawing(lines_of_code(sources), import_graph(sources), read_floors(source.parent.parent))
     output.write_text(picture, encoding="utf-8")
 
 

@@ -75,16 +75,21 @@ class Box(NamedTuple):
 Boxes: TypeAlias = Mapping[str, Box]
 
 
-def drawing(sources: Sources, graph: Graph, floors: Mapping[str, int]) -> str:
+def lines_of_code(sources: Sources) -> dict[str, int]:
+    """The lines of each package that has a box."""
+    lines: dict[str, int] = {}
+    for module, source in sources.items():
+        if module != PACKAGE:
+            lines[package_of(module)] = lines.get(package_of(module), 0) + len(source.splitlines())
+    return lines
+
+
+def drawing(lines: Mapping[str, int], graph: Graph, floors: Mapping[str, int]) -> str:
     """The picture.
 
     Raises:
         ValueError: a path leads from a package to one that it does not import, or a package has no floor.
     """
-    lines: dict[str, int] = {}
-    for module, source in sources.items():
-        if module != PACKAGE:
-            lines[package_of(module)] = lines.get(package_of(module), 0) + len(source.splitlines())
     levels = {package: floor_of(package, floors) for package in sorted(lines, key=[*floors, *lines].index)}
     through = TENSOR if "kinds" in lines else tuple("ops" if name == "kinds" else name for name in TENSOR)
     tensor, study = ([name for name in path if name in lines] for path in (through, STUDY))

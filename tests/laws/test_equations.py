@@ -18,7 +18,6 @@ from gatedrnn.verify.oracle import run_in_numpy
 
 NUMBERS = PRE_ACTIVATIONS.numpy()
 OPEN, SHUT = 40.0, -40.0
-SUBJECTS = {"z": "update", "f": "forget", "the forget gate": "forget", "a": "decay", "d": "decay", "r": "recurrence"}
 KEEPS, REPLACES = (1.0, 0.0), (0.0, 1.0)  # the share of a state kept by an open gate, and by a shut one
 # Where two gates share one whole, the other stands at one half.
 OF_TWO = {"forget": (2 / 3, 0.0), "input": (1 / 3, 1.0)}
@@ -56,13 +55,15 @@ def test_a_gate_keeps_or_replaces_as_it_is_declared(variant):
 def test_a_docstring_says_the_sign_in_its_first_line():
     for variant, cell in CELLS.items():
         first = cell.__doc__.splitlines()[0]
-        said = re.findall(rf"({'|'.join(SUBJECTS)}) \*(keeps|replaces)\*", first)
+        said = re.findall(r"(?:\bthe (\w+) gate|\b\w) \*(keeps|replaces)\*", first)
         assert len(said) == bool(cell.decay_gates), variant
-        for subject, word in said:
+        for gate, word in said:
             if variant == "mgu-keep":
                 assert "(with keep=True it keeps)" in first and word == "replaces"
                 word = "keeps"
-            assert cell.decay_gates[SUBJECTS[subject]] == {"keeps": 1, "replaces": -1}[word], variant
+            (of_letter, *others), sign = cell.decay_gates, {"keeps": 1, "replaces": -1}[word]
+            assert gate or not others, f"{variant}: the gate by its name, for there are several"
+            assert cell.decay_gates[gate or of_letter] == sign, variant
 
 
 @pytest.mark.parametrize("variant", CANDIDATE_OF_ONE)

@@ -9,15 +9,12 @@ import sys
 
 import pytest
 import structure
-import torch
 from imports import import_cycle, import_graph, origin_of, package_of, parsed, reached, read_floors, upward_imports
-from layer_laws import EQUATIONS, layer_of, series
 from pages import ROOT
-from paths import representatives
 from sources import modules, package_graph
 
 from gatedrnn import kinds
-from gatedrnn.kinds.kind import Direction, Kind, Pass
+from gatedrnn.kinds.kind import Kind
 from gatedrnn.registry import CELLS
 
 FLOORS = read_floors(ROOT)
@@ -136,21 +133,6 @@ def test_equations_declare_little_and_each_declaration_has_users():
 def test_kernels_and_generated_code_know_no_cell(graph):
     machinery = {target for module in graph if package_of(module) in ("kernels", "codegen") for target in graph[module]}
     assert not {package_of(target) for target in machinery} & {"kinds", "layers", "cells", "registry"}
-
-
-@pytest.mark.parametrize("name", representatives(EQUATIONS))
-@torch.no_grad()
-def test_the_path_that_a_layer_names_is_the_function_that_runs_it(name):
-    layer, x = layer_of(name).eval(), series()
-    state = layer._initial_state(x)
-    read, start, last_input = layer._wrapper.beside_the_last(x, tuple(s[0] for s in state))
-    direction = Direction(read, start, layer._weights(0, ""))
-    path = layer._kind.path(layer, Pass.over(direction))
-    assert path[:2] == layer.runs_on()[:2]
-    (output, last), (whole, h_n) = path.run(layer, direction), layer(x)
-    assert output.equal(whole)
-    for of_path, of_layer in zip((*last, *last_input), h_n if isinstance(h_n, tuple) else (h_n,), strict=True):
-        assert of_path.equal(of_layer[0])
 
 
 def overridden(sources, allowed):

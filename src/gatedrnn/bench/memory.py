@@ -17,16 +17,14 @@ from gatedrnn.bench.layers import is_scan_cell, ours, products_alone, torch_laye
 from gatedrnn.bench.measure import Bench, Contender, Setting
 from gatedrnn.bench.record import Count, Shape, Sizes
 from gatedrnn.processes import end_with_parent
+from gatedrnn.registry import CELLS
 from gatedrnn.timing import Action
 
 KEPT, PEAK = "kept for backward", "peak of forward+backward"
 MEBIBYTE = 2**20
 WARM_UP: Shape = (2, 8, 8)
 """The shape of a first call, which imports and compiles in next to no memory."""
-SCAN_CELLS = (
-    "lstm-input-gated", "lstm-normalized", "minlstm", "gru-input-gated", "mingru", "signed-mingru", "hgrn", "rg-lru",
-    "qrnn",
-)  # fmt: skip
+SCAN_CELLS = tuple(name for name in CELLS if is_scan_cell(name))
 """Cells that are measured by default."""
 WITH_PEAK = ("mingru", "minlstm")
 """Cells whose peak is measured too, each in a process of its own."""

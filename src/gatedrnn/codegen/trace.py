@@ -1,4 +1,4 @@
-"""Tracing of a function of tensors to a graph: every operation that torch runs is recorded.
+"""Tracing of a function of tensors to a graph, which is checked in float64 against the function itself.
 
 Operations of `torch.autograd` are recorded too, so that a gradient is traced by calling it.
 """

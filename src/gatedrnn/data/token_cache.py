@@ -1,4 +1,4 @@
-"""Tokenised texts on disk: made once, whole or not there, checked whenever they are opened."""
+"""Tokenised texts on disk: made once, whole or not there, their sums checked whenever they are opened."""
 
 import logging
 import os

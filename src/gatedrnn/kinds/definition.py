@@ -1,4 +1,4 @@
-"""The definition of every kernel: a cell over time by its equations in plain torch, one step after another.
+"""Any cell over time by its equations in plain torch, one step after another; masked steps, resets to zeros, gaps.
 
 A masked step leaves the state unchanged, its output is 0, and its gap is added to that of the next real step, also of
 the next call. A reset cuts between a step and the one before it, in both directions.

@@ -1,4 +1,4 @@
-"""Programs that kernels are made of: equations traced once, under the cell's word.
+"""Programs of kernels by cell: traced once, and checked at every call against all that the equations read.
 
 A registered operation takes tensors, numbers and strings; its fake form and its second derivative need the cell's
 equations. `remember` files them under the cell's word, such as "gru" or "gru:reset_after=false".

@@ -1,4 +1,4 @@
-"""A step without gradients as one kernel call: checks of the states and weights that a kernel reads by address.
+"""Checks of the states and weights that a kernel of single steps reads by address, `step.py` of a kind.
 
 A step of a small layer takes less time than the calls around it, so everything is checked once, and cheaply. A failed
 check is no error: the general execution mode then runs the step, or raises.

@@ -1,4 +1,4 @@
-"""The part of a recipe that depends on the data: values of settings that nobody gave."""
+"""The recipe of a run by its task: calls of what decides, from the data, settings that nobody gave."""
 
 import os
 from collections.abc import Collection, Mapping

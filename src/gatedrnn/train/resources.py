@@ -1,6 +1,4 @@
-"""Resources that a run takes of the machine: memory and threads, refused before anything is allocated; compiled
-kernels.
-"""
+"""Memory and threads of a run: refused before anything is allocated; batches halved to fit; kernels compiled ahead."""
 
 from collections.abc import Iterable
 

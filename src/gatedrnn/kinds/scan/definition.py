@@ -1,4 +1,4 @@
-"""A scan cell over a whole sequence by torch operations, first gates, then scan: the definition of its kernels."""
+"""A scan cell over a whole sequence by torch operations: gates, masked steps, and the scan with its resets."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
