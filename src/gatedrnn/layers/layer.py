@@ -269,7 +269,7 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
             anew = self._initial_state(rows)
             state = tuple(torch.where(resets.view(-1, 1), a.to(s.dtype), s) for a, s in zip(anew, state, strict=True))
         result = None
-        if gaps is None and dropout_masks is None and not self._wrapper.states:
+        if gaps is None and dropout_masks is None and self._wrapper.inputs == 1:
             result = self._kind.step(self, rows, state)
         if result is None:
             series, times = rows.unsqueeze(1), None if gaps is None else gaps.unsqueeze(1)
@@ -361,7 +361,7 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
         """Run a step in as few calls as possible, of an input that `streams` accepts; None if no kernel can."""
         if x.shape[1] != self.input_size:
             return None
-        if not self._wrapper.states:
+        if self._wrapper.inputs == 1:
             return self._kind.stream(self, x, hx)
         states = plain_states(hx, [(self.num_layers, len(x), size) for size in self.state_sizes()], x)
         if states is None or self.num_layers > 1:

@@ -72,7 +72,7 @@ class SingleStep(nn.RNNCellBase, Generic[HiddenT]):
             bias_init=bias_init, longest_time_scale=longest_time_scale, **options,
         )  # fmt: skip
         layer.input_size, layer.hidden_size = input_size, hidden_size
-        layer._read_weights_by(self._weight_of_layer)
+        layer.eval()._read_weights_by(self._weight_of_layer)  # it has no dropout, whatever the mode of this module
         self._layers = (layer,)  # no child of this module
         self.cell, self.input_size, self.hidden_size, self.bias = layer.cell, input_size, hidden_size, bias
         self.weight_init, self.bias_init = layer.weight_init, layer.bias_init

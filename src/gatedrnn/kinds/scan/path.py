@@ -215,28 +215,29 @@ def _sizes(layer: LayerView, x: Step) -> list[WeightSize]:
 def _stream(layer: LayerView, x: Step, hx: Any) -> StepResult | None:
     """Run a step of few rows: products, gates and states of all layers in one call, or the products by a library."""
     shapes, cell = state_shapes(layer, x), layer.cell
-    if shapes is None or not _has_cpu_kernel(cell, x.device):
+    program = cell_program(cell) if has_cpu_kernels(x.device) else None
+    if shapes is None or program is None:
         return None
-    learns = isinstance(cell, ScanEquations) and cell.learns_initial_state
-    before = layer._initial_state(x) if hx is None and learns else plain_states(hx, shapes, x)
-    weights = plain_weights(layer, _sizes(layer, x), x.dtype)
+    if hx is None and isinstance(cell, ScanEquations) and cell.learns_initial_state:
+        hx = layer._initial_state(x)[0].contiguous()
+    before, weights = plain_states(hx, shapes, x), plain_weights(layer, _sizes(layer, x), x.dtype)
     if before is None or weights is None:
         return None
-    before = tuple(s.contiguous() for s in before)
     if not takes_products(layer, x, before[0]):
         return _step(layer, x, before)
-    after = tuple(torch.empty_like(state) for state in before)
-    return _by_stack(layer, x, weights, before, after), after
+    after = tuple(map(torch.empty_like, before))
+    return _by_stack(layer, program, x, weights, before, after), after
 
 
-def _by_stack(layer: LayerView, x: Step, weights: list[Tensor | None], before: StateTuple, after: StateTuple) -> Step:
+def _by_stack(
+    layer: LayerView, program: CellProgram, x: Step, weights: list[Tensor | None], before: StateTuple,
+    after: StateTuple,
+) -> Step:  # fmt: skip
+    from gatedrnn.kinds.scan.step import stack_step  # which needs Numba
+
     layers = layer.num_layers
     matrices, others = weights[:layers], weights[layers:]
     biases, diagonals = (others[:layers], others[layers:]) if layer.bias else ([], others)
-    from gatedrnn.kinds.scan.step import stack_step  # which needs Numba
-
-    program = cell_program(layer.cell)
-    assert program is not None
     return stack_step(program, x.contiguous(), matrices, biases, diagonals, before, after)
 
 
@@ -245,7 +246,8 @@ def _step(layer: LayerView, x: Step, state: StateTuple) -> StepResult | None:
     cell, before = layer.cell, state[0].contiguous()
     plain = not layer.zoneout and not (layer.training and layer.dropout)
     half = torch.float16 in (x.dtype, autocast_dtype(x.device))
-    if not plain or half or layer._backend == "reference" or not _has_cpu_kernel(cell, x.device):
+    program = cell_program(cell) if has_cpu_kernels(x.device) else None
+    if not plain or half or layer._backend == "reference" or program is None:
         return None
     if torch.is_grad_enabled() or observed(x) or not isinstance(cell, ScanEquations):
         return None
@@ -254,11 +256,9 @@ def _step(layer: LayerView, x: Step, state: StateTuple) -> StepResult | None:
         matrices = [each["weight_ih"].contiguous() for each in weights]
         biases = [each["bias_ih"] for each in weights] if layer.bias else []
         diagonals = [weight.contiguous() for each in weights for weight in _diagonals(cell, each)]
-        return _by_stack(layer, x, [*matrices, *biases, *diagonals], (before,), (after,)), (after,)
+        return _by_stack(layer, program, x, [*matrices, *biases, *diagonals], (before,), (after,)), (after,)
     from gatedrnn.kinds.scan.step import gated_step  # which needs Numba
 
-    program = cell_program(cell)
-    assert program is not None
     for number, each in enumerate(weights):
         projected = layer._project(x, each, add_bias=False)
         bias = each["bias_ih"].to(after.dtype) if layer.bias else None
