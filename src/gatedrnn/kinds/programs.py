@@ -47,9 +47,10 @@ def remember(cell: Equations, anew: bool = False) -> None:
     Args:
         anew: trace its programs again.
     """
-    if CLASSES.get(cell.name) is type(cell) and (anew or type(EQUATIONS.get(cell.word)) is not type(cell)):
-        EQUATIONS[cell.word] = copy.copy(cell)  # the caller may change its attributes
-        for key in [key for key in _MADE if key[0] == cell.word]:
+    word = cell.word  # which its copy has too: `torch.compile` cannot compute a cached property
+    if CLASSES.get(cell.name) is type(cell) and (anew or type(EQUATIONS.get(word)) is not type(cell)):
+        EQUATIONS[word] = copy.copy(cell)  # the caller may change its attributes
+        for key in [key for key in _MADE if key[0] == word]:
             del _MADE[key]  # a class that was defined again may compute something else
 
 
