@@ -13,7 +13,7 @@ def test_the_function_of_the_named_path_gives_the_output_and_the_state_of_the_la
     before = tuple(state[0] for state in layer._initial_state(x))
     read, start, last_input = layer._wrapper.beside_the_last(x, before)
     direction = Direction(read, start, layer._weights(0, ""))
-    path = layer._kind.path(layer, Pass.over(direction))
+    path = layer._kind.path(layer, Pass(direction=direction))
     assert path[:2] == layer.runs_on()[:2]
     (output, last), (whole, h_n) = path.run(layer, direction), layer(x)
     assert output.equal(whole)

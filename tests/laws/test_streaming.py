@@ -27,9 +27,9 @@ def calls(monkeypatch):
     """Tell of every layer's step that a kernel has run whether by itself, or with all others and their products."""
     seen, step, stack = [], scan_step.gated_step, scan_step.stack_step
 
-    def all_at_once(program, x, weights, *rest):
-        seen.extend([f"{program.word} and products"] * len(weights))
-        return stack(program, x, weights, *rest)
+    def all_at_once(program, x, layers, *rest):
+        seen.extend([f"{program.word} and products"] * layers)
+        return stack(program, x, layers, *rest)
 
     monkeypatch.setattr(scan_step, "gated_step", lambda program, *rest: (seen.append("gates"), step(program, *rest))[1])
     monkeypatch.setattr(scan_step, "stack_step", all_at_once)

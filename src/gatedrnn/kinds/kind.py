@@ -42,6 +42,7 @@ class LayerView(Protocol):
     state_dropout: float
     _backend: str
     _ranks: TimeRanks | None
+    _stacks_states: bool
 
     @property
     def _flat_weights(self) -> list[Any]: ...
@@ -86,12 +87,6 @@ class Pass(NamedTuple):
     def configured(cls, layer: LayerView, training: bool) -> "Pass":
         """Return a pass in training or evaluation, as the layer is configured."""
         return cls(training and layer.state_dropout > 0, layer.zoneout > 0)
-
-    @classmethod
-    def over(cls, direction: Direction) -> "Pass":
-        """Return the pass over these tensors."""
-        flags = direction.dropped is not None, direction.zoneout is not None, direction.gaps is not None
-        return cls(*flags, direction)
 
 
 class Path(NamedTuple):
@@ -183,7 +178,7 @@ class Kind:
     """The execution path of a pass. Where the mask is False the output is 0 and the state is held."""
     stream: Callable[[LayerView, Step, Any], StepResult | None]
     """A step of few rows without gradients, all layers in as few calls as possible; None if no kernel can run it or
-    shapes or dtypes do not fit."""
+    shapes or dtypes do not fit. States have an axis of layers only if the layer `_stacks_states`."""
     # Facts about a cell
     shapes: Callable[[Any, int, int, bool], dict[str, tuple[int, ...]]]
     """Shapes of parameters beside those of the input, from cell, hidden_size, the width that gates read, and bias."""

@@ -5,7 +5,6 @@ check is no error: the general execution mode then runs the step, or raises.
 """
 
 from collections.abc import Iterable, Sequence
-from functools import cache
 from typing import NamedTuple
 
 import torch
@@ -40,7 +39,8 @@ def state_shapes(layer: LayerView, x: Step) -> list[tuple[int, ...]] | None:
         return None
     if layer.training and (layer._draws() or layer._drops(0)):
         return None
-    return [(layer.num_layers, len(x), layer.hidden_size)] * len(layer.cell.states)
+    shape = (len(x), layer.hidden_size)
+    return [(layer.num_layers, *shape) if layer._stacks_states else shape] * len(layer.cell.states)
 
 
 def takes_products(layer: LayerView, x: InputStep, state: State) -> bool:
@@ -84,9 +84,3 @@ def plain_weights(
 
 def _is_readable(tensor: Tensor, dtype: torch.dtype) -> bool:
     return tensor.dtype == dtype and tensor.is_cpu and not tensor.is_neg()
-
-
-@cache
-def layer_suffixes(layers: int) -> tuple[str, ...]:
-    """Return the suffixes of the weights' names, in one direction."""
-    return tuple(f"_l{layer}" for layer in range(layers))

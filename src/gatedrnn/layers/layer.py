@@ -344,13 +344,16 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
                 weights, times = self._weights(layer, suffix, drawn.weight), gaps
                 if gaps is not None and gaps.dim() == 3:  # which a cell that learns them may have for each direction
                     times = gaps.chunk(len(self._directions), dim=2)[number]
-                series, start, last_input = self._wrapper.beside_the_last(
-                    series, tuple(s[index] for s in state), mask, resets, number == 1, self._ranks
+                start, zoneout = tuple(s[index] for s in state), self._zoneout(drawn)
+                last_input: StateTuple = ()
+                if self._wrapper.inputs > 1:
+                    series, start, last_input = self._wrapper.beside_the_last(
+                        series, start, mask, resets, number == 1, self._ranks
+                    )
+                direction = Direction(series, start, weights, drawn.state, zoneout, mask, resets, number == 1, times)
+                path = by or self._kind.path(
+                    self, Pass(drawn.state is not None, zoneout is not None, times is not None, direction)
                 )
-                direction = Direction(
-                    series, start, weights, drawn.state, self._zoneout(drawn), mask, resets, number == 1, times
-                )
-                path = by or self._kind.path(self, Pass.over(direction))
                 output, last = path.run(self, direction)
                 outputs.append(output)
                 finals.append((*last, *last_input))
@@ -363,12 +366,13 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
             return None
         if self._wrapper.inputs == 1:
             return self._kind.stream(self, x, hx)
-        states = plain_states(hx, [(self.num_layers, len(x), size) for size in self.state_sizes()], x)
+        leading = (self.num_layers, len(x)) if self._stacks_states else (len(x),)
+        states = plain_states(hx, [(*leading, size) for size in self.state_sizes()], x)
         if states is None or self.num_layers > 1:
             return None
         *of_cell, last = states
-        result = self._kind.stream(self, torch.cat([x, last[0]], dim=1), tuple(of_cell))
-        return None if result is None else (result[0], (*result[1], x.clone()[None]))
+        result = self._kind.stream(self, torch.cat([x, last.view(x.shape)], dim=1), tuple(of_cell))
+        return None if result is None else (result[0], (*result[1], x.clone().view(last.shape)))
 
     def _dropped(self, x: Tensor, layer: int) -> Tensor:
         if not self._drops(layer):

@@ -91,6 +91,8 @@ class RecurrentModule(nn.RNNBase):
     """Whether a tensor is read instead of a parameter, see `_flat_weights`."""
     _ranks: TimeRanks | None = None
     """Processes that sequences are cut over; see `gatedrnn.layers.context_parallel`."""
+    _stacks_states: bool = True
+    """Whether the states of a streamed step have an axis of layers; those of a single step's module have none."""
     cell: Equations
     _kind: Kind
     _wrapper: Wrapper
@@ -323,10 +325,10 @@ class RecurrentModule(nn.RNNBase):
         weight: Tensor = getattr(self, name)
         return weight
 
-    def _read_weights_by(self, read: Callable[[str], Tensor]) -> None:
-        """Delete the parameters, and read another module's."""
+    def _run_for(self, read: Callable[[str], Tensor]) -> None:
+        """Run the single steps of another module: delete the parameters, and read its own."""
         self._parameters.clear()
-        self._weight = read  # type: ignore[method-assign, assignment]
+        self._weight, self._stacks_states = read, False  # type: ignore[method-assign, assignment]
 
     def _stored(self, name: str) -> Tensor:
         """Return a parameter as the equations read it, without the cost of `getattr` unless it is replaced."""
@@ -341,7 +343,7 @@ class RecurrentModule(nn.RNNBase):
         weights = self._stored_weights(layer, suffix)
         if dropped is not None:
             weights["weight_hh"] = weights["weight_hh"] * dropped
-        return self._wrapper.read(weights, len(self.cell.projections))
+        return weights if self._wrapper.blocks == 1 else self._wrapper.read(weights, len(self.cell.projections))
 
     def _each_stored(self) -> Iterator[Weights]:
         """Yield the parameters of every layer and direction, in the order of stacked states."""

@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic
 import torch
 from torch import Tensor, nn
 
-from gatedrnn.equations import Option, output_of, split_gates
+from gatedrnn.equations import Option, Recurrent, output_of, split_gates
 from gatedrnn.kernels.backends import accumulation_dtype, is_proxy, streams
+from gatedrnn.kinds.definition import one_step
 from gatedrnn.layers.arguments import (
     as_states,
     check_dtype,
@@ -17,7 +18,7 @@ from gatedrnn.layers.arguments import (
     check_state_dtypes,
 )
 from gatedrnn.layers.graphs import for_script, whole_as_node
-from gatedrnn.layers.layer import BY_EQUATIONS, HiddenT, RecurrentLayer
+from gatedrnn.layers.layer import HiddenT, RecurrentLayer
 from gatedrnn.layers.module import document, shown_options
 from gatedrnn.shapes import Hidden, InputStep, StateTuple, Step
 
@@ -72,7 +73,7 @@ class SingleStep(nn.RNNCellBase, Generic[HiddenT]):
             bias_init=bias_init, longest_time_scale=longest_time_scale, **options,
         )  # fmt: skip
         layer.input_size, layer.hidden_size = input_size, hidden_size
-        layer.eval()._read_weights_by(self._weight_of_layer)  # it has no dropout, whatever the mode of this module
+        layer.eval()._run_for(self._weight_of_layer)  # it has no dropout, whatever the mode of this module
         self._layers = (layer,)  # no child of this module
         self.cell, self.input_size, self.hidden_size, self.bias = layer.cell, input_size, hidden_size, bias
         self.weight_init, self.bias_init = layer.weight_init, layer.bias_init
@@ -91,8 +92,9 @@ class SingleStep(nn.RNNCellBase, Generic[HiddenT]):
 
     def _weight_of_layer(self, name: str) -> Tensor:
         """Return a weight by attribute: a shared or parametrised one has another name, or none, as a parameter."""
-        weight: Tensor = getattr(self, name.removesuffix("_l0"))
-        return weight
+        name = name.removesuffix("_l0")
+        weight: Tensor | None = self._parameters.get(name)
+        return getattr(self, name) if weight is None else weight
 
     def reset_parameters(self) -> None:
         """Initialise the parameters again by the cell's schemes."""
@@ -113,9 +115,9 @@ class SingleStep(nn.RNNCellBase, Generic[HiddenT]):
         if after is not None:
             return after
         if streams(input) and input.dim() == 2:
-            result = layer._streamed(input, _stacked(hx))
+            result = layer._streamed(input, hx)
             if result is not None:
-                return _unstacked(result[1], True)
+                return result[1] if len(result[1]) > 1 else result[1][0]
         title = type(self).__name__
         check_input_axes(title, input, batched=2)
         if input.shape[-1] != self.input_size:
@@ -124,10 +126,13 @@ class SingleStep(nn.RNNCellBase, Generic[HiddenT]):
         x = input if batched else input.unsqueeze(0)
         states = None if hx is None else self._states_of(hx, x, batched)
         check_dtype(title, input, layer._weight("weight_ih_l0"))  # after all sizes, as in torch
-        before = tuple(s.unsqueeze(0) for s in self._take_state(states, x, wide_state))
-        _, result_states = layer._run(x.unsqueeze(1), before, None, None, None, None, BY_EQUATIONS)
+        weights, before = layer._weights(0, ""), self._take_state(states, x, wide_state)
+        series, before, last_input = layer._wrapper.beside_the_last(x.unsqueeze(1), before)
+        projected = layer._project(series.squeeze(1), weights)
+        after = one_step(self.cell, projected, before, Recurrent(self.cell.projections, weights))
         dtype = accumulation_dtype(x.dtype) if wide_state else x.dtype
-        return _unstacked(tuple(s.to(dtype) for s in result_states), batched)
+        after = tuple((s if batched else s[0]).to(dtype) for s in (*after, *last_input))
+        return after if len(after) > 1 else after[0]
 
     def __prepare_scriptable__(self) -> nn.Module:
         if type(self).forward is not SingleStep.forward:
@@ -183,15 +188,3 @@ class SingleStep(nn.RNNCellBase, Generic[HiddenT]):
         shown = [] if self.bias else ["bias=False"]
         shown += shown_options(self.cell)
         return ", ".join([f"{self.input_size}, {self.hidden_size}", *shown])
-
-
-def _stacked(hx: Any) -> Any:
-    """Return the state of a stack of one layer; anything but tensors is left to the checks."""
-    if isinstance(hx, tuple):
-        return tuple(map(_stacked, hx))
-    return hx.unsqueeze(0) if isinstance(hx, Tensor) else hx
-
-
-def _unstacked(states: StateTuple, batched: bool) -> Any:
-    states = tuple(s[0] if batched else s[0, 0] for s in states)
-    return states if len(states) > 1 else states[0]

@@ -172,9 +172,8 @@ def of_stack(cell, new, shape):
             weights += [matrix, *second, *own]
         output, after = loop_step(loop_program(cell), x, weights, before)
     else:
-        after, program = tuple(torch.empty_like(s) for s in before), cell_program(cell)
         own = [weight for layer in diagonals for weight in layer]
-        output = stack_step(program, x, matrices, biases, own, before, after)
+        output, after = stack_step(cell_program(cell), x, layers, [*matrices, *biases, *own], True, before)
     yield from (output, *after)
 
 

@@ -26,7 +26,7 @@ from gatedrnn.kinds.kind import (
     is_of,
 )
 from gatedrnn.kinds.scan.definition import shown
-from gatedrnn.kinds.stream import WeightSize, layer_suffixes, plain_states, plain_weights, state_shapes
+from gatedrnn.kinds.stream import WeightSize, plain_states, plain_weights, state_shapes
 from gatedrnn.shapes import Series, Step
 
 ROTATING = Tracking(
@@ -106,23 +106,23 @@ def _stream(layer: LayerView, x: Step, hx: Any) -> StepResult | None:
     if shapes is None or not has_block_step(cell, x.device):
         return None
     size, rows = layer.hidden_size, len(cell.projections) * layer.hidden_size
-    by_layer = [
+    wanted = [
         [
-            WeightSize(f"weight_ih{suffix}", rows * (size if number else x.shape[1])),
-            *([WeightSize(f"bias_ih{suffix}", rows)] if layer.bias else []),
-            *(WeightSize(f"weight_{name}{suffix}", size // cell.block_size) for name in cell.diagonals),
+            WeightSize(f"weight_ih_l{number}", rows * (size if number else x.shape[1])),
+            *([WeightSize(f"bias_ih_l{number}", rows)] if layer.bias else []),
+            *(WeightSize(f"weight_{name}_l{number}", size // cell.block_size) for name in cell.diagonals),
         ]
-        for number, suffix in enumerate(layer_suffixes(layer.num_layers))
+        for number in range(layer.num_layers)
     ]
     state = layer._initial_state(x) if hx is None else plain_states(hx, shapes, x)
-    weights = [plain_weights(layer, sizes, x.dtype) for sizes in by_layer]
+    weights = [plain_weights(layer, sizes, x.dtype) for sizes in wanted]
     if state is None or any(each is None for each in weights):
         return None
-    before = state[0].contiguous()
-    after = torch.empty_like(before)
-    for number, each in enumerate(weights):
+    before = state[0].reshape(shapes[0]).contiguous()
+    after, by_layer = torch.empty_like(before), (layer.num_layers, len(x), size)
+    for each, old, new in zip(weights, before.view(by_layer), after.view(by_layer), strict=True):
         assert each is not None
-        x = block_step(cell, x, each, before[number], after[number])
+        x = block_step(cell, x, each, old, new)
     return x, (after,)
 
 

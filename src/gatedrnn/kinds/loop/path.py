@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Sequence
+from functools import cache
 
 import torch
 from torch import Tensor
@@ -29,7 +30,7 @@ from gatedrnn.kinds.kind import (
 )
 from gatedrnn.kinds.loop.op import loop_in_kernel
 from gatedrnn.kinds.loop.rows import LoopProgram, trace_loop
-from gatedrnn.kinds.stream import WeightSize, layer_suffixes, plain_states, plain_weights, state_shapes
+from gatedrnn.kinds.stream import WeightSize, plain_states, plain_weights, state_shapes
 from gatedrnn.shapes import Hidden, Series, Step
 
 STATE_DEPENDENT = Tracking(
@@ -115,22 +116,33 @@ def loop_stream(layer: LayerView, x: Step, hx: Hidden | None) -> StepResult | No
     shapes, program = state_shapes(layer, x), loop_program(layer.cell)
     if shapes is None or program is None or not has_cpu_kernels(x.device):
         return None
-    size, rows = layer.hidden_size, len(layer.cell.projections) * layer.hidden_size
-    sizes: list[WeightSize | None] = []
-    for number, suffix in enumerate(layer_suffixes(layer.num_layers)):
-        biases = ("bias_ih", layer.bias), ("bias_hh", layer.bias and layer.cell.recurrent_bias)
-        sizes += [
-            WeightSize(f"weight_ih{suffix}", rows * (size if number else x.shape[1])),
-            WeightSize(f"weight_hh{suffix}", rows * size),
-            *(WeightSize(name + suffix, rows) if is_present else None for name, is_present in biases),
-            *(WeightSize(f"weight_{name}{suffix}", size) for name in layer.cell.diagonals),
-        ]
+    recurrent_bias = layer.bias and layer.cell.recurrent_bias
+    sizes = _sizes(
+        program.gates, program.diagonals, layer.hidden_size, x.shape[1], layer.num_layers, layer.bias, recurrent_bias
+    )
     state, weights = plain_states(hx, shapes, x), plain_weights(layer, sizes, x.dtype)
     if state is None or weights is None:
         return None
     from gatedrnn.kinds.loop.step import loop_step  # which needs Numba
 
     return loop_step(program, x.contiguous(), weights, state)
+
+
+@cache
+def _sizes(
+    gates: int, diagonals: tuple[str, ...], size: int, inputs: int, layers: int, bias: bool, recurrent_bias: bool
+) -> list[WeightSize | None]:  # fmt: skip
+    """Return the weights of each layer in the order of `step.WEIGHTS`, None for a missing one, then its diagonals."""
+    sizes: list[WeightSize | None] = []
+    for n in range(layers):
+        biases = ("bias_ih", bias), ("bias_hh", recurrent_bias)
+        sizes += [
+            WeightSize(f"weight_ih_l{n}", gates * size * (size if n else inputs)),
+            WeightSize(f"weight_hh_l{n}", gates * size * size),
+            *(WeightSize(f"{name}_l{n}", gates * size) if is_present else None for name, is_present in biases),
+            *(WeightSize(f"weight_{name}_l{n}", size) for name in diagonals),
+        ]
+    return sizes
 
 
 def loop_shapes(cell: LoopEquations, hidden_size: int, width: int, bias: bool) -> dict[str, tuple[int, ...]]:

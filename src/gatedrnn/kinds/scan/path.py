@@ -5,6 +5,7 @@ Cells that read their states through diagonal weights run all their steps in one
 
 import inspect
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import torch
@@ -51,7 +52,6 @@ from gatedrnn.kinds.scan.op import joined_by_channel, linear_scan, scan
 from gatedrnn.kinds.scan.rows import CellProgram, TileProgram, trace_cell, trace_tiles
 from gatedrnn.kinds.stream import (
     WeightSize,
-    layer_suffixes,
     plain_states,
     plain_weights,
     state_shapes,
@@ -200,16 +200,15 @@ def _reset_state(weights: Weights, resets: Flags | None) -> Channels | None:
     return None if resets is None else weights.get("initial_state")
 
 
-def _sizes(layer: LayerView, x: Step) -> list[WeightSize]:
+@cache
+def _sizes(
+    gates: int, diagonals: tuple[str, ...], size: int, inputs: int, layers: int, bias: bool
+) -> list[WeightSize]:  # fmt: skip
     """Return the matrices of all layers, their biases, then their diagonal weights."""
-    cell, size, suffixes = layer.cell, layer.hidden_size, layer_suffixes(layer.num_layers)
-    rows = len(cell.projections) * size
-    matrices = [
-        WeightSize(f"weight_ih{suffix}", rows * (size if number else x.shape[1]))
-        for number, suffix in enumerate(suffixes)
-    ]
-    biases = [WeightSize(f"bias_ih{suffix}", rows) for suffix in suffixes if layer.bias]
-    return [*matrices, *biases, *(WeightSize(f"weight_{n}{s}", size) for s in suffixes for n in cell.diagonals)]
+    rows, numbers = gates * size, range(layers)
+    matrices = [WeightSize(f"weight_ih_l{n}", rows * (size if n else inputs)) for n in numbers]
+    biases = [WeightSize(f"bias_ih_l{n}", rows) for n in numbers if bias]
+    return [*matrices, *biases, *(WeightSize(f"weight_{name}_l{n}", size) for n in numbers for name in diagonals)]
 
 
 def _stream(layer: LayerView, x: Step, hx: Any) -> StepResult | None:
@@ -219,26 +218,24 @@ def _stream(layer: LayerView, x: Step, hx: Any) -> StepResult | None:
     if shapes is None or program is None:
         return None
     if hx is None and isinstance(cell, ScanEquations) and cell.learns_initial_state:
-        hx = layer._initial_state(x)[0].contiguous()
-    before, weights = plain_states(hx, shapes, x), plain_weights(layer, _sizes(layer, x), x.dtype)
+        hx = layer._initial_state(x)[0].reshape(shapes[0]).contiguous()
+    sizes = _sizes(
+        program.gates, program.diagonals, layer.hidden_size, x.shape[1], layer.num_layers, layer.bias
+    )  # fmt: skip
+    before, weights = plain_states(hx, shapes, x), plain_weights(layer, sizes, x.dtype)
     if before is None or weights is None:
         return None
     if not takes_products(layer, x, before[0]):
         return _step(layer, x, before)
-    after = tuple(map(torch.empty_like, before))
-    return _by_stack(layer, program, x, weights, before, after), after
+    return _by_stack(layer, program, x, weights, before)
 
 
 def _by_stack(
-    layer: LayerView, program: CellProgram, x: Step, weights: list[Tensor | None], before: StateTuple,
-    after: StateTuple,
-) -> Step:  # fmt: skip
+    layer: LayerView, program: CellProgram, x: Step, weights: list[Tensor | None], before: StateTuple
+) -> StepResult:
     from gatedrnn.kinds.scan.step import stack_step  # which needs Numba
 
-    layers = layer.num_layers
-    matrices, others = weights[:layers], weights[layers:]
-    biases, diagonals = (others[:layers], others[layers:]) if layer.bias else ([], others)
-    return stack_step(program, x.contiguous(), matrices, biases, diagonals, before, after)
+    return stack_step(program, x.contiguous(), layer.num_layers, weights, layer.bias, before)
 
 
 def _step(layer: LayerView, x: Step, state: StateTuple) -> StepResult | None:
@@ -251,14 +248,15 @@ def _step(layer: LayerView, x: Step, state: StateTuple) -> StepResult | None:
         return None
     if torch.is_grad_enabled() or observed(x) or not isinstance(cell, ScanEquations):
         return None
-    after, weights = torch.empty_like(before), [layer._weights(number, "") for number in range(layer.num_layers)]
+    weights = [layer._weights(number, "") for number in range(layer.num_layers)]
     if takes_products(layer, x, before):
         matrices = [each["weight_ih"].contiguous() for each in weights]
         biases = [each["bias_ih"] for each in weights] if layer.bias else []
         diagonals = [weight.contiguous() for each in weights for weight in _diagonals(cell, each)]
-        return _by_stack(layer, program, x, [*matrices, *biases, *diagonals], (before,), (after,)), (after,)
+        return _by_stack(layer, program, x, [*matrices, *biases, *diagonals], (before,))
     from gatedrnn.kinds.scan.step import gated_step  # which needs Numba
 
+    after = torch.empty_like(before)
     for number, each in enumerate(weights):
         projected = layer._project(x, each, add_bias=False)
         bias = each["bias_ih"].to(after.dtype) if layer.bias else None

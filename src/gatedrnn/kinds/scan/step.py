@@ -17,7 +17,17 @@ from gatedrnn.kernels.cpu.compile import FAST, INLINED, REORDERED, compiled
 from gatedrnn.kernels.cpu.functions import ZERO, flush_denormals, restore_denormals
 from gatedrnn.kernels.cpu.rows import address_of, call_row, copy_bytes, dtype_name, row_address
 from gatedrnn.kernels.cpu.threads import recorded_rows
-from gatedrnn.kernels.cpu.views import LIKE, Addresses, addresses, at_address, block, borrowed, keep_alive, words_of
+from gatedrnn.kernels.cpu.views import (
+    LIKE,
+    Addresses,
+    addresses,
+    at_address,
+    block,
+    borrowed,
+    keep_alive,
+    view,
+    words_of,
+)
 from gatedrnn.kinds.scan.rows import CellProgram
 from gatedrnn.shapes import Channels, InputStep, State, Step
 
@@ -49,14 +59,13 @@ class Stack(NamedTuple):
     channels: int
     inputs: int
     """Features of the input."""
+    biased: int
     x: int
     output: int
     before: Addresses
     after: Addresses
     weights: Addresses
-    biases: Addresses
-    diagonals: Addresses
-    """Diagonal weights of the first layer, of the second one, …"""
+    """The matrices of all layers, their biases, and the diagonal weights of the first layer, of the second one, …"""
     row: Addresses
     """The function and its rows, as in `Gated`."""
 
@@ -75,10 +84,11 @@ def gated_step(
         projected: float64, float32 or bfloat16.
         bias: added to them, in the dtype of accumulation.
         diagonals: the diagonal weights of the layer, likewise.
-        before: states of all layers (layers, batch, channels), contiguous, in the dtype of accumulation.
+        before: states of all layers (layers, batch, channels), contiguous, in the dtype of accumulation; of one layer
+            also (batch, channels).
         after: where the next state of `layer` goes; the same of that.
     """
-    _, batch, channels = after.shape
+    batch, channels = after.shape[-2:]
     projected, added = projected.contiguous(), None if bias is None else bias.contiguous()
     weights = [weight.contiguous() for weight in diagonals]
     output, offset = projected.new_empty(batch, channels), layer * batch * channels * after.element_size()
@@ -95,30 +105,29 @@ def gated_step(
 
 
 def stack_step(
-    program: CellProgram, x: InputStep, weights: Sequence[Tensor | None], biases: Sequence[Tensor | None],
-    diagonals: Sequence[Tensor | None], before: Sequence[State], after: Sequence[State],
-) -> Step:  # fmt: skip
-    """The top layer's output at one step of a stack, without any other call in between.
+    program: CellProgram, x: InputStep, layers: int, weights: Sequence[Tensor | None], biased: bool,
+    before: tuple[State, ...],
+) -> tuple[Step, tuple[State, ...]]:  # fmt: skip
+    """The top layer's output at one step of a stack, and the states after it, without any other call in between.
 
     Args:
         x: (batch, features), contiguous, float32 or float64; all tensors are in its dtype.
-        weights: of each layer, (gates · channels, its input), contiguous.
-        biases: of each layer, or none at all.
-        diagonals: the diagonal weights of the first layer, of the second one, …
-        before, after: the states of all layers, each as in `gated_step`.
+        weights: the matrices of all layers, (gates · channels, its input), contiguous, then the biases of all layers if
+            `biased`, then the diagonal weights of the first layer, of the second one, …
+        before: the states of all layers, each as in `gated_step`.
     """
-    layers, batch, channels = after[0].shape
+    after, (batch, channels) = tuple(torch.empty_like(state) for state in before), before[0].shape[-2:]
     output = x.new_empty(batch, channels)
     x = x.resolve_neg()  # a lazy sign does not show in memory
-    row = _row(program, x.dtype, bool(biases))
+    row = _row(program, x.dtype, biased)
     if recorded_rows() is not None:
-        return output
+        return output, after
     step = Stack(
-        program.gates, layers, batch, channels, x.shape[1], x.data_ptr(), output.data_ptr(), addresses(before),
-        addresses(after), addresses(weights), addresses(biases), addresses(diagonals), row,
+        program.gates, layers, batch, channels, x.shape[1], biased, x.data_ptr(), output.data_ptr(), addresses(before),
+        addresses(after), addresses(weights), row,
     )  # fmt: skip
     _stack(LIKE[x.dtype], _pack_stack(step))
-    return output
+    return output, after
 
 
 OUTPUT, STATE = -1, -2
@@ -192,7 +201,8 @@ def _stack(like: Any, words: Any) -> None:
     step = _stack_of(borrowed(words))
     batch, channels, size = step.batch, step.channels, like.itemsize
     below, width = at_address(like, step.x, batch * step.inputs), step.gates * channels
-    count, own = step.after.size, step.diagonals.size // step.layers
+    count, matrices, biases = step.after.size, step.layers, step.layers * step.biased
+    diagonals = view(step.weights, matrices + biases, step.weights.size - matrices - biases)
     memory, pointers = np.empty(batch * width, like.dtype), np.empty(count, np.int64)
     projected, states = borrowed(memory), borrowed(pointers)
     exactness = flush_denormals()
@@ -204,8 +214,8 @@ def _stack(like: Any, words: Any) -> None:
             copy_bytes(step.before[s] + offset, states[s], batch * channels * size)
         _elementwise_step(
             batch, channels, step.gates, size, size, address_of(projected),
-            step.biases[layer] if step.biases.size else 0, step.output, states, block(step.diagonals, layer, own),
-            step.row,
+            step.weights[matrices + layer] if biases else 0, step.output, states,
+            block(diagonals, layer, diagonals.size // step.layers), step.row,
         )  # fmt: skip
         below = at_address(like, step.output, batch * channels)
     keep_alive(memory)

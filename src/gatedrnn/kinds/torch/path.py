@@ -139,7 +139,7 @@ def _run(layer: LayerView, direction: Direction) -> SeriesResult:
             torch.ones_like(direction.resets) if mask is None else mask, direction.resets, direction.reverse
         )
         if not len(segments.steps):  # nothing to run
-            return loop_path(layer, Pass.over(direction)).run(layer, direction)
+            return loop_path(layer, Pass(direction=direction)).run(layer, direction)
         return _segments(layer, x, state, direction.weights, segments)
     if direction.reverse:
         flipped = None if mask is None else mask.flip(1)
