@@ -1,6 +1,7 @@
 """Gates keep or replace as they say; limits where a formula would be 0 / 0 or log 0. See also test_equivalence.py."""
 
 import re
+from copy import deepcopy
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from gatedrnn import registry
 from gatedrnn.cells.functions import ACTIVATIONS, g, log_g, numpy_g, sigmoid
 from gatedrnn.equations import Recurrent
 from gatedrnn.kinds import kind_of
-from gatedrnn.verify.oracle import run_in_numpy
+from gatedrnn.verify.definition import Sequences, run_by_definition
 
 NUMBERS = PRE_ACTIVATIONS.numpy()
 OPEN, SHUT = 40.0, -40.0
@@ -171,11 +172,11 @@ def test_one_step_is_the_papers_and_in_bfloat16_keeps_a_float32_state_near_it(va
     if len(states) > len(layer.cell.states):  # the last input is of the input's dtype
         states = (*states[:-1], states[-1].round())
     output, last = layer.step(x, packed_up(states), wide_state=True)
-    weights = {k.removesuffix("_l0"): v.double().numpy() for k, v in layer.state_dict().items()}
-    before = tuple(s[0].double().numpy() for s in states)
-    expected, after = run_in_numpy(layer.cell, layer._wrapper, x.unsqueeze(1).double().numpy(), weights, before)
+    real, wide = torch.ones(BATCH, 1, dtype=torch.bool), tuple(s.double() for s in states)
+    sequences = Sequences(x.unsqueeze(1).double(), wide, real, ~real)
+    expected, after = run_by_definition(deepcopy(layer).double(), sequences, in_numpy=True)
     assert output.dtype == dtype and {s.dtype for s in as_tuple(last)} == {of_state}
-    found = tuple(s[0] for s in as_tuple(last))
+    found = as_tuple(last)
     assert_same_run((output.unsqueeze(1), found), (expected, after), dtype)
     if dtype == torch.bfloat16 and not kind_of(layer.cell).iterates:
         assert_equal_within(found[0], after[0], torch.float32, "a scan's state")

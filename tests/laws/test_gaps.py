@@ -3,6 +3,8 @@
 That masked steps pass theirs on, cuts begin anew and two steps make one, in all execution modes, is part of `verify`.
 """
 
+from copy import deepcopy
+
 import numpy as np
 import pytest
 import torch
@@ -14,9 +16,8 @@ from torch import nn
 from gatedrnn import GRUD, GRUDCell, MinGRU
 from gatedrnn.equations import GappedEquations, GappedScanEquations
 from gatedrnn.kinds.definition import gaps_between_real_steps
-from gatedrnn.layers.wrappers import PLAIN
 from gatedrnn.registry import CELLS
-from gatedrnn.verify.oracle import run_in_numpy
+from gatedrnn.verify.definition import Sequences, run_by_definition
 
 TAKE = [name for name, cell in CELLS.items() if issubclass(cell.equations, GappedScanEquations)]
 REFUSE = [name for name, cell in CELLS.items() if not issubclass(cell.equations, GappedEquations)]
@@ -108,41 +109,39 @@ def test_frozen_weights_unbatched_and_not_contiguous_input(name):
 
 
 def of_features(bias=True):
-    """GRU-D, its weights in numpy, and what it is given, among it gaps of 0."""
+    """GRU-D and what it is given, among it gaps of 0."""
     layer, x = layer_of("gru-d", bias=bias), torch.randn(2, 5, 3, dtype=torch.float64)
     for weight in layer.parameters():
         nn.init.normal_(weight)
     gaps = 3 * torch.rand(2, 5, TIMES, dtype=torch.float64)
     gaps[0, 2] = 0
-    weights = {name.removesuffix("_l0"): weight.detach().numpy() for name, weight in layer.named_parameters()}
-    return layer, weights, x, torch.randn(1, 2, 4, dtype=torch.float64), gaps
+    return layer, x, torch.randn(1, 2, 4, dtype=torch.float64), gaps
 
 
-def in_numpy(layer, weights, x, h, gaps=None):
+def in_numpy(layer, x, h, gaps=None):
     """Outputs and last state of GRU-D, a step after another, each over its gaps."""
-    outputs, state = [], (h[0].numpy(),)
-    for t in range(x.shape[1]):
-        given = weights if gaps is None else {**weights, "gaps": gaps[:, t].numpy()}
-        output, state = run_in_numpy(layer.cell, PLAIN, x[:, t : t + 1].numpy(), given, state)
-        outputs.append(output)
-    return np.concatenate(outputs, axis=1), state[0][None]
+    real = torch.ones(x.shape[:2], dtype=torch.bool)
+    return run_by_definition(layer, Sequences(x, (h,), real, ~real, gaps=gaps), in_numpy=True)
 
 
 @pytest.mark.parametrize("bias", [True, False])
 def test_values_of_gru_d_are_those_of_the_paper_with_a_time_for_each_feature(bias):
-    layer, weights, x, h, gaps = of_features(bias)
-    assert_same_run(layer(x, h, gaps=gaps), in_numpy(layer, weights, x, h, gaps))
+    layer, x, h, gaps = of_features(bias)
+    output, (last,) = in_numpy(layer, x, h, gaps)
+    assert_same_run(layer(x, h, gaps=gaps), (output, last))
 
 
 def test_a_gap_of_0_leaves_the_state_of_gru_d_and_without_gaps_each_is_1_as_in_a_single_step():
-    layer, weights, x, h, _ = of_features()
+    layer, x, h, _ = of_features()
     cell = GRUDCell(3, 4, dtype=torch.float64, gap_features=TIMES)
     cell.load_state_dict({name.removesuffix("_l0"): weight for name, weight in layer.state_dict().items()})
     assert_equal_within(cell(x[:, 0], h[0]), layer.step(x[:, 0], h)[1][0], torch.float64, "state")
     with torch.no_grad():
         layer.bias_gap_l0.fill_(-1.0)
     nothing = torch.zeros(2, 5, dtype=torch.float64)
-    plain = {**weights, "weight_gap": np.zeros((4, TIMES)), "bias_gap": np.zeros(4)}
-    expected, _ = in_numpy(layer, plain, x, h)
+    plain = deepcopy(layer)
+    nn.init.zeros_(plain.weight_gap_l0)
+    nn.init.zeros_(plain.bias_gap_l0)
+    expected, _ = in_numpy(plain, x, h)
     assert_equal_within(layer(x, h, gaps=nothing)[0], expected, torch.float64, "gap of 0")
     assert_equal_within(layer(x, h)[0], layer(x, h, gaps=nothing + 1)[0], torch.float64, "no gaps")

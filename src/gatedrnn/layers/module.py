@@ -269,7 +269,7 @@ class RecurrentModule(nn.RNNBase):
         widest = max(self.input_size, self.output_size if self.num_layers > 1 else 0)
         first = self.proj_size if self.proj_size and self.cell.projects_state else self.hidden_size
         others = len(self.cell.states) - 1
-        return (first, *(self.hidden_size,) * others, *(widest,) * len(self._wrapper.states))
+        return (first, *(self.hidden_size,) * others, *(widest,) * (self._wrapper.inputs - 1))
 
     def draw_dropout_masks(self, batch: int, steps: int) -> DropoutMasks:
         """Draw the masks of training for `batch` sequences of `steps` steps: for `forward`, or `.at(t)` for `step`."""

@@ -1,24 +1,20 @@
 """Checks of the equivalence law: every execution mode of a cell against its step loop, and that against the papers."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from copy import deepcopy
-from functools import partial
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
-from gatedrnn.equations import Equations
 from gatedrnn.kinds import kind_of
-from gatedrnn.layers import RecurrentLayer, Wrapper
+from gatedrnn.layers import RecurrentLayer
 from gatedrnn.layers.arguments import takes
 from gatedrnn.registry import CELLS, CellChoice
 from gatedrnn.shapes import StateTuple
 from gatedrnn.verify.decay import wrong_change
 from gatedrnn.verify.definition import Sequences, initial_states, run_by_definition
 from gatedrnn.verify.modes import CASES, LOG_SPACE, Case, ExecutionMode, as_tuple, cases_for, whole
-from gatedrnn.verify.oracle import run_in_numpy
 from gatedrnn.verify.tolerances import (
     DIFFERENCES,
     EQUAL_TO_TORCH,
@@ -172,64 +168,53 @@ def _against_oracle(name: str, options: dict[str, Any], title: str) -> Iterator[
         layer = _layer(name, options, torch.float64, **arguments)
         sequences = _sequences(layer, CASES[0])
         grads = _upstream(layer, sequences)
-        parameters = {k.removesuffix("_l0"): p.detach().numpy() for k, p in layer.named_parameters()}
-        inputs = {"x": sequences.x.numpy()} | {f"hx{i}": s[0].numpy() for i, s in enumerate(sequences.hx)}
-
-        forward = partial(_in_numpy, layer.cell, layer._wrapper, tuple(parameters))
-        output, state = forward(parameters | inputs)
-        expected = {"output": torch.as_tensor(output)}
-        expected |= {f"state {i}": torch.as_tensor(s)[None] for i, s in enumerate(state)}
+        output, state = run_by_definition(layer, sequences, in_numpy=True)
+        expected = {"output": output} | {f"state {i}": s for i, s in enumerate(state)}
         allowed, what = _allowed(expected, torch.float64), "numpy oracle, projected" if arguments else "numpy oracle"
-        direction = _direction(parameters | inputs, layer.cell)
-        slope = _slope(parameters | inputs, direction, forward, grads)
+        direction = _direction(layer, sequences)
+        slope = _slope(layer, sequences, direction, grads)
         for backend in layer.backends:
             layer.backend = backend
             results = _results(layer, whole, sequences, grads, with_hx=True)
             only = {k: v for k, v in results.items() if k in expected}
             yield _worst(title, "float64", backend, what, only, expected, allowed)
-            by_name = {k.removeprefix("gradient of ").removesuffix("_l0"): v for k, v in results.items()}
-            by_name["x"] = by_name.pop("input")
-            along = sum(float((by_name[k].reshape(v.shape) * torch.as_tensor(v)).sum()) for k, v in direction.items())
+            along = sum(float((results[f"gradient of {k}"] * v).sum()) for k, v in direction.items())
             error, most = abs(along - slope), DIFFERENCES * max(1.0, abs(slope))
             yield Check(title, "float64", backend, f"{what}, by differences", "slope", error, most)
 
 
-def _in_numpy(
-    cell: Equations, wrapper: Wrapper, names: tuple[str, ...], arrays: dict[str, Any]
-) -> tuple[Any, Any]:  # fmt: skip
-    """Compute outputs and last states from x, hx0, hx1, … and the parameters of these names."""
-    state = tuple(array for name, array in arrays.items() if name.startswith("hx"))
-    return run_in_numpy(cell, wrapper, arrays["x"], {name: arrays[name] for name in names}, state)
-
-
-def _direction(arrays: dict[str, Any], cell: Equations) -> dict[str, Any]:
-    """Draw a random direction in all inputs at once.
+def _direction(layer: RecurrentLayer, sequences: Sequences) -> dict[str, Tensor]:
+    """Draw a random direction in all inputs and parameters at once.
 
     Inputs of a straight-through estimator are not moved: it has no slope.
     """
-    random = np.random.default_rng(0)
-    direction = {k: random.standard_normal(v.shape) for k, v in arrays.items()}
+    random, cell = _generator(), layer.cell
+    inputs = {"input": sequences.x} | {f"hx{i}": s for i, s in enumerate(sequences.hx)} | dict(layer.named_parameters())
+    direction = {k: torch.randn(v.shape, generator=random, dtype=torch.float64) for k, v in inputs.items()}
     through = kind_of(cell).straight_through(cell)
     if through:
-        direction["x"] = np.zeros_like(direction["x"])
-        for k in {"weight_ih", "bias_ih"} & direction.keys():
-            gates = np.split(direction[k], len(cell.projections))  # views, not copies
-            for gate, rows in zip(cell.projections, gates, strict=True):
+        direction["input"].zero_()
+        for k in {"weight_ih_l0", "bias_ih_l0"} & direction.keys():
+            for gate, rows in zip(cell.projections, direction[k].chunk(len(cell.projections)), strict=True):
                 rows *= gate not in through
     return direction
 
 
 def _slope(
-    arrays: dict[str, Any], direction: dict[str, Any], forward: Callable[[dict[str, Any]], tuple[Any, Any]],
-    grads: tuple[Tensor, StateTuple],
-) -> float:  # fmt: skip
-    """Compute the loss's slope along a direction by two oracle runs."""
+    layer: RecurrentLayer, sequences: Sequences, direction: dict[str, Tensor], grads: tuple[Tensor, StateTuple]
+) -> float:
+    """Compute the loss's slope along a direction by two runs in numpy."""
     step = 1e-6
 
+    @torch.no_grad()
     def loss(sign: float) -> float:
-        output, state = forward({k: v + sign * step * direction[k] for k, v in arrays.items()})
-        total = (output * grads[0].numpy()).sum()
-        return float(total + sum((s * g[0].numpy()).sum() for s, g in zip(state, grads[1], strict=True)))
+        moved = deepcopy(layer)
+        for name, parameter in moved.named_parameters():
+            parameter.add_(sign * step * direction[name])
+        x = sequences.x + sign * step * direction["input"]
+        hx = tuple(s + sign * step * direction[f"hx{i}"] for i, s in enumerate(sequences.hx))
+        output, state = run_by_definition(moved, sequences._replace(x=x, hx=hx), in_numpy=True)
+        return float(sum((a * g).sum() for a, g in zip((output, *state), (grads[0], *grads[1]), strict=True)))
 
     return (loss(1) - loss(-1)) / (2 * step)
 

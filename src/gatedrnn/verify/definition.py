@@ -1,4 +1,4 @@
-"""The reference of every execution mode: a cell's own `step`, over each row's real steps, in float64."""
+"""The reference of every execution mode: a cell's own `step`, or its `numpy`, over a row's real steps, in float64."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -8,6 +8,7 @@ from torch import Tensor
 from torch.nn.functional import layer_norm, linear
 
 from gatedrnn.equations import Recurrent, output_of
+from gatedrnn.kinds.definition import OneStep
 from gatedrnn.layers import RecurrentLayer
 from gatedrnn.layers.dropout import NO_MASKS, DirectionMasks, DropoutMasks
 from gatedrnn.shapes import Flags, Gaps, Series, StateTuple, Step
@@ -36,21 +37,28 @@ def initial_states(layer: RecurrentLayer, batch: int) -> StateTuple:
     return tuple(layer.weight_ih_l0.new_zeros(rows, batch, size) for size in layer.state_sizes())
 
 
-def run_by_definition(layer: RecurrentLayer, sequences: Sequences) -> tuple[Series, StateTuple]:
+def run_by_definition(
+    layer: RecurrentLayer, sequences: Sequences, in_numpy: bool = False
+) -> tuple[Series, StateTuple]:  # fmt: skip
     """Compute output and last states from the layer's parameters and its cell's equations alone.
 
     Each row runs over its real steps alone, together with rows of the same mask and resets. Differentiable.
+
+    Args:
+        in_numpy: take each step by the cell's second definition, without gradients, zoneout and dropout of the state.
     """
     alike: dict[Any, list[int]] = {}
     for row, flags in enumerate(zip(sequences.mask.tolist(), sequences.resets.tolist(), strict=True)):
         alike.setdefault(str(flags) if sequences.gaps is None else row, []).append(row)
-    results = [_rows(layer, sequences, rows) for rows in alike.values()]
+    results = [_rows(layer, sequences, rows, in_numpy) for rows in alike.values()]
     order = torch.tensor([row for rows in alike.values() for row in rows], device=sequences.x.device).argsort()
     outputs, lasts = zip(*results, strict=True)
     return torch.cat(outputs)[order], tuple(torch.cat(states, dim=1)[:, order] for states in zip(*lasts, strict=True))
 
 
-def _rows(layer: RecurrentLayer, sequences: Sequences, rows: list[int]) -> tuple[Series, StateTuple]:
+def _rows(
+    layer: RecurrentLayer, sequences: Sequences, rows: list[int], in_numpy: bool
+) -> tuple[Series, StateTuple]:  # fmt: skip
     """Return the outputs (rows, time, features), and each state as (layers · directions, rows, size)."""
     x, finals = sequences.x[rows], []
     directions = ("", "_reverse") if layer.bidirectional else ("",)
@@ -65,7 +73,7 @@ def _rows(layer: RecurrentLayer, sequences: Sequences, rows: list[int]) -> tuple
             }
             state = tuple(s[index, rows] for s in sequences.hx)
             masks = NO_MASKS if sequences.masks is None else sequences.masks.directions[index]
-            output, state = _direction(layer, weights, x, state, sequences, rows, masks, bool(turned))
+            output, state = _direction(layer, weights, x, state, sequences, rows, masks, bool(turned), in_numpy)
             outputs.append(output)
             finals.append(state)
         x = torch.cat(outputs, dim=2)
@@ -74,7 +82,7 @@ def _rows(layer: RecurrentLayer, sequences: Sequences, rows: list[int]) -> tuple
 
 def _direction(
     layer: RecurrentLayer, weights: Mapping[str, Tensor], x: Series, state: StateTuple, sequences: Sequences,
-    rows: list[int], masks: DirectionMasks, reverse: bool,
+    rows: list[int], masks: DirectionMasks, reverse: bool, in_numpy: bool,
 ) -> tuple[Series, StateTuple]:  # fmt: skip
     batch, time, features = x.shape
     mask, resets = sequences.mask[rows[0]], sequences.resets[rows[0]]
@@ -109,15 +117,17 @@ def _direction(
             read = torch.cat([read, last[:, :features]], dim=1)
         gates = _projected(layer, weights, read)
         before = state
-        if gaps is None:
+        gap = x.new_ones(1, 1) if since is None else since.view(1, 1)
+        if gaps is not None and gaps.dim() == 2:
+            count = gaps.shape[1] // (1 + layer.bidirectional)
+            gap = gaps[t : t + 1, count * reverse : count * (1 + reverse)]
+        if in_numpy:
+            output, state = _step_in_numpy(cell, gates, state, weights if gaps is None else {**weights, "gaps": gap})
+        elif gaps is None:
             state = cell.step(gates, state, recurrent)
         else:
-            gap = x.new_ones(1, 1) if since is None else since.view(1, 1)
-            if gaps.dim() == 2:
-                count = gaps.shape[1] // (1 + layer.bidirectional)
-                gap = gaps[t : t + 1, count * reverse : count * (1 + reverse)]
             state = cell.step_over(gap, gates, state, recurrent)
-            since = x.new_zeros(())
+        since = x.new_zeros(())
         if layer.zoneout and (masks.zoneout is not None or not layer.training):
             shares = (
                 [x.new_tensor(layer.zoneout)] * len(state)
@@ -125,12 +135,19 @@ def _direction(
                 else [k[rows, t] for k in masks.zoneout]
             )
             state = tuple(old * k + new * (1 - 1.0 * k) for k, old, new in zip(shares, before, state, strict=True))
-        output = output_of(cell, state, gates)
+        if not in_numpy:
+            output = output_of(cell, state, gates)
         if layer.proj_size and not cell.projects_state:
             output = linear(output, weights["weight_hr"])
         outputs[t] = output
         state = (*state, *last_input)
     return torch.stack(outputs, dim=1), state
+
+
+def _step_in_numpy(cell: Any, gates: StateTuple, state: StateTuple, weights: Mapping[str, Tensor]) -> OneStep:
+    arrays = {name: weight.detach().numpy() for name, weight in weights.items()}
+    output, after = cell.numpy(*(tuple(x.detach().numpy() for x in series) for series in (gates, state)), arrays)
+    return torch.as_tensor(output), tuple(map(torch.as_tensor, after))
 
 
 def _projected(layer: RecurrentLayer, weights: Mapping[str, Tensor], x: Step) -> tuple[Step, ...]:

@@ -226,7 +226,7 @@ class Forward:
         rows = _rows_of(inputs, row, inputs.sites | there, "h", written)
         hold = row is inputs.rows.states
         share_out(
-            RUN, plan.items, _threads(plan), plan, rows, inputs.mask, inputs.resets, inputs.reset_states.data_ptr(),
+            RUN, *_work(plan), plan, rows, inputs.mask, inputs.resets, inputs.reset_states.data_ptr(),
             hold,
         )  # fmt: skip
 
@@ -317,7 +317,7 @@ class Backward:
         wide = dtype_name(inputs.wide)
         places = [row.rows.index(name) if name in row.reads else NONE for name in befores]
         share_out(
-            RUN_BACKWARD, plan.items, _threads(plan), plan,
+            RUN_BACKWARD, *_work(plan), plan,
             _rows_of(inputs, row, inputs.sites | there, "delta_h", written),
             Sums(len(row.adds), row_address(ADD, "gatedrnn", (wide, wide)), of_resets), np.array(places, np.int64),
             sites([at_state(start.unsqueeze(1)) for start in self.starts]), inputs.mask, inputs.resets,
@@ -388,8 +388,10 @@ def _block(sequences: int, channels: int, threads: int) -> int:
     return max(1, -(-channels // blocks) if blocks else 1)
 
 
-def _threads(plan: Plan) -> int:
-    return threads_for(plan.sequences * (plan.high - plan.low) * plan.channels)
+def _work(plan: Plan) -> tuple[int, int]:
+    """Return the number of work items, and of threads for them."""
+    items = plan.sequences * -(-plan.channels // plan.block) * plan.chunks
+    return items, threads_for(plan.sequences * (plan.high - plan.low) * plan.channels)
 
 
 def inputs_of(

@@ -47,11 +47,6 @@ class Plan(NamedTuple):
     """The first step, in the order of the run; `high` is the end."""
     high: int
 
-    @property
-    def items(self) -> int:
-        """Number of work items."""
-        return self.sequences * -(-self.channels // self.block) * self.chunks
-
 
 class Rows(NamedTuple):
     """A function of rows, and where they lie."""
