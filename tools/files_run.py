@@ -20,11 +20,12 @@ def files_run(call: Callable[[], object], folder: Path) -> list[str]:
     """The files below a folder in which a function is entered during a call, relative to it."""
     from numba.core.dispatcher import Dispatcher
 
-    compiled = {each.py_func.__code__ for each in gc.get_objects() if issubclass(type(each), Dispatcher)}
+    # By identity: the hash of a code object changes as Python specialises it.
+    compiled = {id(each.py_func.__code__) for each in gc.get_objects() if issubclass(type(each), Dispatcher)}
     files = set()
 
     def profile(frame: FrameType, event: str, argument: object) -> None:
-        if event == "call" and frame.f_code not in compiled:
+        if event == "call" and id(frame.f_code) not in compiled:
             files.add(frame.f_code.co_filename)
 
     before = sys.getprofile()
