@@ -132,7 +132,8 @@ class Equations(ABC):
     candidates: tuple[str, ...] = ("candidate",)
     """Projections that are no gate between 0 and 1: values, angles, exponents."""
     decay_gates: Mapping[str, int] = {}
-    """Projections whose bias sets the decay: +1 if a larger bias keeps more of the state, -1 if it keeps less."""
+    """Projections whose bias sets the decay of the state that `memory` counts (of several, the one after h): +1 if a
+    larger bias keeps more of it, -1 if it keeps less. A gate of another state is left out."""
     states: ClassVar[tuple[str, ...]] = ("h",)
     """Names of the tensors that go from one step to the next, in the order of `hx`, each of hidden_size. The output
     follows from the first, which alone is projected if a projection belongs to the state."""

@@ -57,7 +57,8 @@ def test_a_docstring_says_the_sign_in_its_first_line():
     for variant, cell in CELLS.items():
         first = cell.__doc__.splitlines()[0]
         said = re.findall(r"(?:\bthe (\w+) gate|\b\w) \*(keeps|replaces)\*", first)
-        assert len(said) == bool(cell.decay_gates), variant
+        rule = "the first line of the docstring says one gate's sign, as in: z *keeps*, the update gate *replaces*"
+        assert len(said) == bool(cell.decay_gates), f"{variant}: {rule}"
         for gate, word in said:
             if variant == "mgu-keep":
                 assert "(with keep=True it keeps)" in first and word == "replaces"

@@ -38,8 +38,10 @@ def test_strings_in_tables_and_titles_are_escaped_brackets_are_brackets_and_all_
     assert "\x1b" not in shown.replace("\x1b[0m", "").replace("\x1b[1m", "").replace("\x1b[3m", "")
 
 
-def test_no_other_console_is_printed_to():
-    """Another console would swallow text in brackets."""
+def test_no_other_console_is_printed_to_and_no_markup_is_written_for_it():
+    """Another console would swallow text in brackets; this one prints the tags of styles as they are."""
     for path in Path(gatedrnn.__file__).parent.rglob("*.py"):
         if path.name != "terminal.py":
-            assert not re.search(r"^from rich\.console import .*\bConsole\b", path.read_text(), re.M), path
+            text = path.read_text()
+            assert not re.search(r"^from rich\.console import .*\bConsole\b", text, re.M), path
+            assert not re.search(r"\[/?(bold|dim|italic|red|green|yellow|blue)( \w+)?\]", text), path

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
+from rich.text import Text
 
 from gatedrnn.bench.record import BenchRecord, Disagreement, Timing
 from gatedrnn.records import write_whole
@@ -28,7 +29,7 @@ def print_report(record: BenchRecord, titles: Mapping[str, str], console: Consol
             _ratios(record, section, mode, f"{title}, {mode}: ratios, and quartiles", console)
         for mode, unit in dict.fromkeys((row.mode, row.unit) for row in record.counts if row.section == section):
             rows = [row for row in record.counts if row.section == section and row.mode == mode]
-            cells = {(row.contender, _shape(row.shape)): _number(row.value) for row in rows}
+            cells = {(row.contender, _shape(row.shape)): Text(_number(row.value)) for row in rows}
             _matrix(f"{title}, {mode}: {unit}", "contender", cells, console)
     _bars(record, console)
     for missing in record.left_out:
@@ -50,7 +51,7 @@ def _times(record: BenchRecord, section: str, mode: str, title: str, console: Co
     rows = [row for row in record.timings if row.section == section and row.mode == mode]
     cells = {(row.contender, _shape(row.shape)): _time(row) for row in rows}
     wrong = [row for row in record.wrong if row.section == section and mode in row.modes]
-    cells |= {(row.contender, _shape(row.shape)): "[bold red]WRONG[/bold red]" for row in wrong}
+    cells |= {(row.contender, _shape(row.shape)): Text("WRONG", style="bold red") for row in wrong}
     _matrix(title, "contender", cells, console)
 
 
@@ -71,19 +72,19 @@ def _bars(record: BenchRecord, console: Console) -> None:
     table = _table("Bars", "measure", ("at", "bound", "measured", ""))
     for bar, value in bars:
         bound = f"≤ {bar.at_most:g}" if bar.at_most is not None else f"≥ {bar.at_least:g}"
-        holds = "holds" if bar.holds else "[bold red]falls short[/bold red]"
+        holds = Text("holds") if bar.holds else Text("falls short", style="bold red")
         table.add_row(bar.measure, _shape(bar.shape), bound, _number(value), holds)
     console.print(table)
 
 
-def _matrix(title: str, first: str, cells: dict[tuple[str, str], str], console: Console) -> None:
+def _matrix(title: str, first: str, cells: dict[tuple[str, str], Text], console: Console) -> None:
     """Print a line for each contender and a column for each shape."""
     if not cells:
         return
     columns = _once(column for _, column in cells)
     table = _table(title, first, columns)
     for line in _once(line for line, _ in cells):
-        table.add_row(line, *(cells.get((line, column), "") for column in columns))
+        table.add_row(line, *(cells.get((line, column), Text()) for column in columns))
     console.print(table)
 
 
@@ -95,16 +96,16 @@ def _table(title: str, first: str, others: Iterable[str]) -> Table:
     return table
 
 
-def _time(row: Timing) -> str:
+def _time(row: Timing) -> Text:
     rate = ""
     if row.rate is not None:
         rate = f"\n{row.rate / 1e9:.3g} GB/s" if row.unit == "B/s" else f"\n{row.rate:,.0f} {row.unit}"
     part = "" if row.times == 1 else f"\n× {row.times:g}, from a part"
-    return _spread(row.median_ms, row.low_ms, row.high_ms) + rate + part
+    return _spread(row.median_ms, row.low_ms, row.high_ms).append(rate + part)
 
 
-def _spread(value: float, low: float, high: float) -> str:
-    return f"{_number(value)}\n[dim]{_number(low)}–{_number(high)}[/dim]"
+def _spread(value: float, low: float, high: float) -> Text:
+    return Text.assemble(f"{_number(value)}\n", (f"{_number(low)}–{_number(high)}", "dim"))
 
 
 def _number(value: float) -> str:

@@ -137,7 +137,8 @@ def _of_decay_gates(name: str, options: dict[str, Any], title: str) -> Iterator[
         error, allowed = wrong_change(layer, gate, sign), TOLERANCES[torch.float64].gradient
         declared = (
             f"{title} declares decay_gates[{gate!r}] = {sign:+d}, so a larger bias of that gate must keep "
-            f"{'more' if sign > 0 else 'less'} of the state, and it does not; give it the other sign"
+            f"{'more' if sign > 0 else 'less'} of the state {layer.cell.states[layer.cell.memory]}, and it does not; "
+            "give it the other sign, or leave it out if it is a gate of another state"
         )
         yield Check(
             title,

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
+from rich.text import Text
 
 from gatedrnn.records import environment, write_whole
 from gatedrnn.registry import CELLS
@@ -100,13 +101,13 @@ def _print(
     console.print(table)
 
 
-def _number(row: Check | None) -> str:
+def _number(row: Check | None) -> Text:
     if row is None:
-        return ""
-    text = f"{row.error:.0e}/{row.allowed:.0e}"
+        return Text()
+    text = f"{abs(row.error):.0e}/{row.allowed:.0e}"
     if row.informative:
-        return f"[dim]({text})[/dim]"
-    return text if row.holds else f"[bold red]{text}[/bold red]"
+        return Text(f"({text})", style="dim")
+    return Text(text, style="" if row.holds else "bold red")
 
 
 def _is_length(row: Check) -> bool:

@@ -8,11 +8,11 @@ import json
 import pytest
 import torch
 from layer_laws import Own, Signed
-from rich.console import Console
 
 from gatedrnn.layers.wrappers import PLAIN
 from gatedrnn.ops import choose_backend
 from gatedrnn.registry import CELLS, CellRecord
+from gatedrnn.terminal import Console
 from gatedrnn.verify import contract, length
 from gatedrnn.verify.contract import Check, as_log_space
 from gatedrnn.verify.decay import wrong_change
@@ -39,6 +39,19 @@ def test_a_cell_of_ones_own_is_held_to_its_step_loop_and_a_decay_gate_of_the_wro
     print_tables(rows, Console(width=400), full=False)
     said = "wrong-sign declares decay_gates['keep'] = -1, so a larger bias of that gate must keep less of the state"
     assert said in capsys.readouterr().out
+
+
+def test_a_usual_terminal_shows_the_names_and_the_errors_of_all_dtypes(capsys):
+    rows = [
+        Check("mingru", dtype, "log_space" if informative else "native", "whole", "output", *errors, "", informative)
+        for dtype, errors in {"float64": (3e-15, 3e-13), "float32": (2e-6, 1e-5), "bfloat16": (1e-2, 5e-2)}.items()
+        for informative in (False, True)
+    ]
+    rows.append(rows[0]._replace(cell="wrong", error=1.0))
+    print_tables(rows, Console(width=80), full=False)
+    said = capsys.readouterr().out
+    shown = ("mingru", "native", "log_space", "(3e-15/3e-13)", "2e-06/1e-05", "1e-02/5e-02", "wrong", "1e+00/3e-13")
+    assert [text for text in shown if text not in said] == [] and "[" not in said
 
 
 @pytest.mark.parametrize("name", [name for name in CELLS if name not in ("indrnn", "lru")])  # which have no gate
