@@ -103,6 +103,9 @@ def over_time(
     """
     if torch.compiler.is_exporting() and exporting_to_onnx() and not _is_one_step(series):
         return _as_one_operator(step, state, series, reverse)
+    if _is_one_step(series):  # without a loop, for streams
+        output, state = step(state, *(None if x is None else x.squeeze(1) for x in series))
+        return torch.stack([output], dim=1), state  # a copy: the output may be a state
     # unbind, not indexing: the gradient of an index is a whole series of zeros for each step.
     present = [x is not None for x in series]
     steps = list(zip(*(x.unbind(1) for x in series if x is not None), strict=True))

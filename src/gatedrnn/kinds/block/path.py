@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import torch
@@ -105,25 +106,37 @@ def _stream(layer: LayerView, x: Step, hx: Any) -> StepResult | None:
     shapes, cell = state_shapes(layer, x), layer.cell
     if shapes is None or not has_block_step(cell, x.device):
         return None
-    size, rows = layer.hidden_size, len(cell.projections) * layer.hidden_size
-    wanted = [
-        [
-            WeightSize(f"weight_ih_l{number}", rows * (size if number else x.shape[1])),
-            *([WeightSize(f"bias_ih_l{number}", rows)] if layer.bias else []),
-            *(WeightSize(f"weight_{name}_l{number}", size // cell.block_size) for name in cell.diagonals),
-        ]
-        for number in range(layer.num_layers)
-    ]
-    state = layer._initial_state(x) if hx is None else plain_states(hx, shapes, x)
-    weights = [plain_weights(layer, sizes, x.dtype) for sizes in wanted]
-    if state is None or any(each is None for each in weights):
+    count, diagonals = len(cell.projections), tuple(cell.diagonals)
+    sizes = _sizes(count, diagonals, cell.block_size, layer.hidden_size, x.shape[1], layer.num_layers, layer.bias)
+    if hx is None:
+        state = layer._initial_state(x)[0].reshape(shapes[0]).contiguous()
+    else:
+        states = plain_states(hx, shapes, x)
+        if states is None:
+            return None
+        state = states[0]
+    weights = plain_weights(layer, sizes, x.dtype)
+    if weights is None:
         return None
-    before = state[0].reshape(shapes[0]).contiguous()
-    after, by_layer = torch.empty_like(before), (layer.num_layers, len(x), size)
-    for each, old, new in zip(weights, before.view(by_layer), after.view(by_layer), strict=True):
-        assert each is not None
-        x = block_step(cell, x, each, old, new)
+    after, each = torch.empty_like(state), len(weights) // layer.num_layers
+    for number in range(layer.num_layers):
+        before, now = (state[number], after[number]) if layer._stacks_states else (state, after)
+        x = block_step(cell, x, weights[number * each : (number + 1) * each], before, now)
     return x, (after,)
+
+
+@cache
+def _sizes(
+    gates: int, diagonals: tuple[str, ...], block_size: int, size: int, inputs: int, layers: int, bias: bool
+) -> list[WeightSize]:  # fmt: skip
+    """Return the weights of each layer: its matrix, its bias, its diagonals."""
+    sizes = []
+    for n in range(layers):
+        sizes.append(WeightSize(f"weight_ih_l{n}", gates * size * (size if n else inputs)))
+        if bias:
+            sizes.append(WeightSize(f"bias_ih_l{n}", gates * size))
+        sizes += [WeightSize(f"weight_{name}_l{n}", size // block_size) for name in diagonals]
+    return sizes
 
 
 def _shapes(cell: BlockScanEquations, hidden_size: int, width: int, bias: bool) -> dict[str, tuple[int, ...]]:
