@@ -91,7 +91,7 @@ class SingleStep(nn.RNNCellBase, Generic[HiddenT]):
         return self._layers[0]
 
     def _weight_of_layer(self, name: str) -> Tensor:
-        """Return a weight by attribute: a shared or parametrised one has another name, or none, as a parameter."""
+        """Return a weight: a shared or parametrised one is an attribute, and no parameter of its name."""
         name = name.removesuffix("_l0")
         weight: Tensor | None = self._parameters.get(name)
         return getattr(self, name) if weight is None else weight

@@ -122,3 +122,11 @@ def test_the_sign_of_a_mirror_learns_as_if_it_were_smooth():
     (grad,) = torch.autograd.grad(output[0, 0, 1], layer.weight_ih_l0)
     expected = 2.0 * (1 - torch.tanh(torch.tensor(0.3).double()) ** 2)
     assert_equal_within(grad[5, 0], expected, torch.float64, "slope of the mirror", gradient=True)
+
+
+@pytest.mark.parametrize("backend", ["reference", "torch", "native"])
+def test_the_output_of_one_step_is_no_view_of_the_last_state(backend):
+    h, last = block_scan(torch.randn(2, 1, 2, 2, 3), torch.randn(2, 1, 6), backend=backend)
+    expected = last.clone()
+    h.zero_()
+    assert last.equal(expected)

@@ -106,8 +106,8 @@ def _stream(layer: LayerView, x: Step, hx: Any) -> StepResult | None:
     shapes, cell = state_shapes(layer, x), layer.cell
     if shapes is None or not has_block_step(cell, x.device):
         return None
-    count, diagonals = len(cell.projections), tuple(cell.diagonals)
-    sizes = _sizes(count, diagonals, cell.block_size, layer.hidden_size, x.shape[1], layer.num_layers, layer.bias)
+    gates, diagonals = len(cell.projections), tuple(cell.diagonals)
+    sizes = _sizes(gates, diagonals, cell.block_size, layer.hidden_size, x.shape[1], layer.num_layers, layer.bias)
     if hx is None:
         state = layer._initial_state(x)[0].reshape(shapes[0]).contiguous()
     else:
@@ -118,10 +118,10 @@ def _stream(layer: LayerView, x: Step, hx: Any) -> StepResult | None:
     weights = plain_weights(layer, sizes, x.dtype)
     if weights is None:
         return None
-    after, each = torch.empty_like(state), len(weights) // layer.num_layers
+    after, count = torch.empty_like(state), len(weights) // layer.num_layers
     for number in range(layer.num_layers):
-        before, now = (state[number], after[number]) if layer._stacks_states else (state, after)
-        x = block_step(cell, x, weights[number * each : (number + 1) * each], before, now)
+        of_layer = (state[number], after[number]) if layer._stacks_states else (state, after)
+        x = block_step(cell, x, weights[number * count : (number + 1) * count], *of_layer)
     return x, (after,)
 
 
