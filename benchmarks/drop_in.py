@@ -8,9 +8,9 @@ from typing import Any
 from torch import Tensor, nn
 
 from benchmarks.sizes import Sizes
-from gatedrnn.bench.layers import as_hx, flat, our_layer, ours, run_equations, torch_layer
-from gatedrnn.bench.measure import BOTH, Bench, Contender, Expected, Leaves, Mode, Setting, threads
-from gatedrnn.bench.record import Shape
+from gatedrnn.benchmarking.layers import as_hx, flat, our_layer, ours, run_equations, torch_layer
+from gatedrnn.benchmarking.measure import BOTH, Bench, Contender, Expected, Leaves, Mode, Setting, threads
+from gatedrnn.benchmarking.record import Shape
 from gatedrnn.layers import RecurrentLayer, SingleStep
 from gatedrnn.registry import CELLS
 

@@ -12,9 +12,18 @@ from torch.func import functional_call
 
 from benchmarks.peers import Peer, leave_out_missing
 from benchmarks.sizes import Sizes
-from gatedrnn.bench.layers import TORCHS_LSTM, VARIANTS, Ours, flat, ours, products_alone, products_of, torch_layer
-from gatedrnn.bench.measure import BOTH, Bench, Contender, Expected, Leaves, Setting
-from gatedrnn.bench.record import Count
+from gatedrnn.benchmarking.layers import (
+    TORCHS_LSTM,
+    VARIANTS,
+    Ours,
+    flat,
+    ours,
+    products_alone,
+    products_of,
+    torch_layer,
+)
+from gatedrnn.benchmarking.measure import BOTH, Bench, Contender, Expected, Leaves, Setting
+from gatedrnn.benchmarking.record import Count
 from gatedrnn.verify.tolerances import Tolerance
 
 SECTION = "family"

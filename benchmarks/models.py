@@ -10,9 +10,9 @@ from torch.nn.functional import cross_entropy, embedding, linear
 from torch.nn.utils import clip_grad_norm_
 
 from benchmarks.sizes import Sizes
-from gatedrnn.bench.layers import products_of
-from gatedrnn.bench.measure import BOTH, Bench, Contender, Expected, Leaves, Mode, Setting, threads
-from gatedrnn.bench.standards import BASELINE, first_right, in_float64
+from gatedrnn.benchmarking.layers import products_of
+from gatedrnn.benchmarking.measure import BOTH, Bench, Contender, Expected, Leaves, Mode, Setting, threads
+from gatedrnn.benchmarking.standards import BASELINE, first_right, in_float64
 from gatedrnn.models import (
     GatedRNNCache,
     GatedRNNConfig,
@@ -23,7 +23,7 @@ from gatedrnn.models import (
 )
 from gatedrnn.ops.cross_entropy import next_token_loss
 from gatedrnn.timing import Action
-from gatedrnn.train.settings import TrainSettings
+from gatedrnn.training.settings import TrainSettings
 
 LABELS = 4
 COMPILED_FORMS = 4

@@ -12,10 +12,10 @@ from torch import Tensor, nn
 
 from benchmarks.sizes import Sizes
 from gatedrnn import MinGRU
-from gatedrnn.bench.layers import Ours, ours, run_equations
-from gatedrnn.bench.measure import BOTH, FORWARD, Bench, Contender, Expected, Formula, Leaves, Setting
-from gatedrnn.bench.memory import count_peaks
-from gatedrnn.bench.sections import compare_scans, numbers, scanned
+from gatedrnn.benchmarking.layers import Ours, ours, run_equations
+from gatedrnn.benchmarking.measure import BOTH, FORWARD, Bench, Contender, Expected, Formula, Leaves, Setting
+from gatedrnn.benchmarking.memory import count_peaks
+from gatedrnn.benchmarking.sections import compare_scans, numbers, scanned
 from gatedrnn.cells import from_min_gru_pytorch
 from gatedrnn.verify.tolerances import LOG_SPACE_PER_STEP, Tolerance
 

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from gatedrnn.bench import record
-from gatedrnn.bench.record import Shape
+from gatedrnn.benchmarking import record
+from gatedrnn.benchmarking.record import Shape
 
 
 @dataclass(frozen=True)

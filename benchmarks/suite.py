@@ -11,10 +11,10 @@ from benchmarks.family import family
 from benchmarks.models import PRODUCTS, TOKEN, VOCABULARY, forecast, language, model
 from benchmarks.peers import PEER_SCANS, peers
 from benchmarks.sizes import SIZES, Sizes
-from gatedrnn.bench.layers import products_of
-from gatedrnn.bench.measure import BOTH
-from gatedrnn.bench.run import MINIMAL, A, B, Bar, C, D, Section, Suite, largest_bar, ratio_bar
-from gatedrnn.bench.sections import NARROW
+from gatedrnn.benchmarking.layers import products_of
+from gatedrnn.benchmarking.measure import BOTH
+from gatedrnn.benchmarking.run import MINIMAL, A, B, Bar, C, D, Section, Suite, largest_bar, ratio_bar
+from gatedrnn.benchmarking.sections import NARROW
 
 SectionName: TypeAlias = Literal["peers", "model", "language", "forecast", "family", "drop-in"]
 

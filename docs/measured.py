@@ -9,16 +9,16 @@ import yaml
 from deck import Chart, Kind, Mark, Words, joined, same
 from pydantic import TypeAdapter
 
-from gatedrnn.bench.record import FILE, BenchRecord, Shape
+from gatedrnn.benchmarking.record import FILE, BenchRecord, Shape
 from gatedrnn.data.probes import scaled
 from gatedrnn.pages import plural, signed
 from gatedrnn.records import Environment, Machine
 from gatedrnn.study.results import ComparisonResults, PlainScores, ProbeResults, Source, TaskAnswers
 from gatedrnn.study.statistics import Estimate, Sample, Table
 from gatedrnn.study.words import difference_in_words, with_interval
-from gatedrnn.train.outcomes import OUTCOMES, read_outcomes
-from gatedrnn.train.result import Record, RunResult, read_record
-from gatedrnn.train.settings import RunSettings
+from gatedrnn.training.outcomes import OUTCOMES, read_outcomes
+from gatedrnn.training.result import Record, RunResult, read_record
+from gatedrnn.training.settings import RunSettings
 
 RESULTS = Path(__file__).parents[1] / "results"
 PROBES = ("probes/default", "probes/other-seeds", "probes/more-seeds")

@@ -22,7 +22,7 @@ from scipy.stats import t as student
 from sklearn.model_selection import StratifiedKFold
 
 from gatedrnn.study.results import ComparisonResults
-from gatedrnn.train.result import read_record
+from gatedrnn.training.result import read_record
 
 app = App(help=__doc__)
 

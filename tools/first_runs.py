@@ -12,8 +12,8 @@ import tempfile
 from pathlib import Path
 
 from gatedrnn.records import environment
-from gatedrnn.train.result import read_record
-from gatedrnn.train.standing import Standing
+from gatedrnn.training.result import read_record
+from gatedrnn.training.standing import Standing
 
 RUNS = {
     "weekly carbon dioxide": ["forecast"],

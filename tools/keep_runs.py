@@ -17,10 +17,10 @@ import yaml
 from gatedrnn.pages import signed
 from gatedrnn.records import environment
 from gatedrnn.study.statistics import Sample, Table
-from gatedrnn.train.model import scores_of
-from gatedrnn.train.outcomes import Outcomes, read_outcomes
-from gatedrnn.train.result import RunResult, read_record
-from gatedrnn.train.settings import RunSettings
+from gatedrnn.training.model import scores_of
+from gatedrnn.training.outcomes import Outcomes, read_outcomes
+from gatedrnn.training.result import RunResult, read_record
+from gatedrnn.training.settings import RunSettings
 
 
 def keep(run: Path, kept: Path) -> None:

@@ -24,8 +24,8 @@ from gatedrnn.study.assembly import statistics_of, still_improving
 from gatedrnn.study.beside import Confusion, Curves, Trials
 from gatedrnn.study.report import PAGE, TEXT, report_of
 from gatedrnn.study.results import ComparisonResults, ProbeResults, run_name
-from gatedrnn.train.outcomes import OUTCOMES, Outcomes, read_outcomes
-from gatedrnn.train.result import read_record
+from gatedrnn.training.outcomes import OUTCOMES, Outcomes, read_outcomes
+from gatedrnn.training.result import read_record
 
 RECORDS = (ComparisonResults, Curves, Confusion, Trials, ProbeResults)
 FILES = (*(record.FILE for record in RECORDS), "bench.json", "report.md", "outcomes.npz")

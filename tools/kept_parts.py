@@ -42,14 +42,14 @@ from gatedrnn.records import Machine, environment
 from gatedrnn.study.results import ComparisonResults, ProbeResults
 from gatedrnn.study.settings import CompareSettings
 from gatedrnn.study.space import with_values
-from gatedrnn.train.evaluate import evaluate
-from gatedrnn.train.folder import RunFolder, differences
-from gatedrnn.train.interrupt import SignalFlag
-from gatedrnn.train.loop import Progress, Trainer
-from gatedrnn.train.optimise import weights_of
-from gatedrnn.train.recipes import with_options, with_recipe
-from gatedrnn.train.result import Record, read_record
-from gatedrnn.train.settings import ModelSettings, RunSettings, TrainSettings
+from gatedrnn.training.evaluate import evaluate
+from gatedrnn.training.folder import RunFolder, differences
+from gatedrnn.training.interrupt import SignalFlag
+from gatedrnn.training.loop import Progress, Trainer
+from gatedrnn.training.optimise import weights_of
+from gatedrnn.training.recipes import with_options, with_recipe
+from gatedrnn.training.result import Record, read_record
+from gatedrnn.training.settings import ModelSettings, RunSettings, TrainSettings
 
 app = App(help=__doc__)
 ROOT = Path(__file__).resolve().parents[1]

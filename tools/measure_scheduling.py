@@ -16,7 +16,7 @@ from gatedrnn.data import data_settings
 from gatedrnn.executors import Workers, executor_for
 from gatedrnn.executors.local import Local
 from gatedrnn.records import environment
-from gatedrnn.train.settings import ModelSettings, RunSettings, TrainSettings
+from gatedrnn.training.settings import ModelSettings, RunSettings, TrainSettings
 
 RUNS = 20
 

@@ -23,11 +23,11 @@ import numpy as np
 from gatedrnn.data import TaskData, Windows, load_task
 from gatedrnn.records import environment
 from gatedrnn.study.forecast_baselines import forecast_baselines
-from gatedrnn.train.evaluate import evaluate
-from gatedrnn.train.finished import open_tested
-from gatedrnn.train.folder import RunFolder
-from gatedrnn.train.loop import accelerator_for
-from gatedrnn.train.result import RunResult, read_record
+from gatedrnn.training.evaluate import evaluate
+from gatedrnn.training.finished import open_tested
+from gatedrnn.training.folder import RunFolder
+from gatedrnn.training.loop import accelerator_for
+from gatedrnn.training.result import RunResult, read_record
 
 PLAIN = ("last value", "drift", "seasonal naive", "season + level", "MSTL", "AutoETS", "AutoTheta")
 SHIPPED = "carbon-dioxide"

@@ -25,10 +25,10 @@ from gatedrnn.data import SERIES, Examples, TaskData, load_task
 from gatedrnn.models.modeling import GatedRNNForSequenceClassification
 from gatedrnn.records import Json, environment
 from gatedrnn.study.plain import each_baseline
-from gatedrnn.train.chosen import default_run
-from gatedrnn.train.loop import run
-from gatedrnn.train.recipes import recipe_of
-from gatedrnn.train.settings import RunSettings
+from gatedrnn.training.chosen import default_run
+from gatedrnn.training.loop import run
+from gatedrnn.training.recipes import recipe_of
+from gatedrnn.training.settings import RunSettings
 
 app = App(help=__doc__)
 MINIROCKET = "MiniRocket + ridge"

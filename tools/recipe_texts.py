@@ -28,10 +28,10 @@ from gatedrnn.data import TEXT, Examples, load_task
 from gatedrnn.data.files import Wanted, read_file
 from gatedrnn.models import GatedRNNForSequenceClassification
 from gatedrnn.records import environment, write_whole
-from gatedrnn.train.chosen import default_run
-from gatedrnn.train.finished import open_finished
-from gatedrnn.train.loop import run
-from gatedrnn.train.predict import outputs_of
+from gatedrnn.training.chosen import default_run
+from gatedrnn.training.finished import open_finished
+from gatedrnn.training.loop import run
+from gatedrnn.training.predict import outputs_of
 
 SETS = {
     "MR": ("text-sets/mr.parquet", None), "SUBJ": ("text-sets/subj.parquet", None),

@@ -8,14 +8,14 @@ from pathlib import Path
 
 from pydantic import ConfigDict, TypeAdapter
 
-from gatedrnn.bench.record import BenchRecord
+from gatedrnn.benchmarking.record import BenchRecord
 from gatedrnn.inspect.diagnose import Diagnosis
 from gatedrnn.study.beside import Confusion, Curves, Trials
 from gatedrnn.study.results import ComparisonResults, ProbeResults
-from gatedrnn.train.forecasts import Forecasts
-from gatedrnn.train.hardest import Hardest
-from gatedrnn.train.result import Record, RunResult
-from gatedrnn.train.standing import Standing
+from gatedrnn.training.forecasts import Forecasts
+from gatedrnn.training.hardest import Hardest
+from gatedrnn.training.result import Record, RunResult
+from gatedrnn.training.standing import Standing
 
 FOLDER = Path(__file__).parents[1] / "docs" / "schemas"
 RECORDS: dict[str, type[Record] | type[BenchRecord]] = {

@@ -54,7 +54,7 @@ def trusting(files: Iterable[Path] = (), *, trust_code: bool = False) -> Iterato
 
     Example:
         >>> from gatedrnn.trust import trusting
-        >>> from gatedrnn.train.settings import canonical
+        >>> from gatedrnn.training.settings import canonical
         >>> with trusting(trust_code=True):
         ...     canonical("mingru")
         'mingru'

@@ -12,11 +12,11 @@ from gatedrnn.data import Examples, Windows, data_settings, load_task
 from gatedrnn.data.forecast.future import asked_of
 from gatedrnn.data.forecast.task import read_tables
 from gatedrnn.models import GatedRNNForForecasting
-from gatedrnn.train.forecasts import quantiles_of
-from gatedrnn.train.loop import run
-from gatedrnn.train.model import build_model
-from gatedrnn.train.predict import outputs_of
-from gatedrnn.train.settings import ModelSettings, RunSettings, TrainSettings
+from gatedrnn.training.forecasts import quantiles_of
+from gatedrnn.training.loop import run
+from gatedrnn.training.model import build_model
+from gatedrnn.training.predict import outputs_of
+from gatedrnn.training.settings import ModelSettings, RunSettings, TrainSettings
 
 SERIES, STEPS, UP = 40, 60, 2.0**20
 CHANGES = {"small": (1e-6, 0.0), "large": (1e6, 0.0), "shifted": (1.0, 1e9), "power": (UP, 0.0), "root": (1 / UP, 0.0)}

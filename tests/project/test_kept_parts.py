@@ -11,7 +11,7 @@ import kept_parts
 from kept_parts import PARTS, RESULTS, Part, allowed, compared, file_of
 
 from gatedrnn.records import environment
-from gatedrnn.train.result import read_record
+from gatedrnn.training.result import read_record
 
 RUNS = ("results.json", "probes.json", "result.json", "folds.json")
 """The files of a folder of results whose numbers come from training."""

@@ -9,8 +9,8 @@ from pages import ENGLISH, GUIDE, KOREAN, ROOT, blocks
 
 from gatedrnn.study.results import ComparisonResults
 from gatedrnn.study.words import difference_in_words, with_interval
-from gatedrnn.train.result import read_record
-from gatedrnn.train.standing import Standing
+from gatedrnn.training.result import read_record
+from gatedrnn.training.standing import Standing
 
 sys.path.insert(0, str(ROOT / "docs"))
 import links as site_links

@@ -68,7 +68,7 @@ def comparison(
     from gatedrnn.study.experiment import compare
     from gatedrnn.study.report import write_report
     from gatedrnn.study.results import ComparisonResults
-    from gatedrnn.train.result import read_record
+    from gatedrnn.training.result import read_record
 
     settings = small_comparison(reviews)
 

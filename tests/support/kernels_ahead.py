@@ -18,7 +18,7 @@ from gatedrnn.kinds import kind_of
 from gatedrnn.registry import CELLS
 from gatedrnn.verify.contract import choices_of
 
-FOLDERS = ("laws", "bench", "benchmarks", "ops", "kernels", "codegen", "layers", "models", "inspect", "verify")
+FOLDERS = ("laws", "benchmarking", "benchmarks", "ops", "kernels", "codegen", "layers", "models", "inspect", "verify")
 """The folders of the tests that run layers."""
 SECONDS = pytest.StashKey[float]()
 

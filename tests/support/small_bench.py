@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 import torch
 
-from gatedrnn.bench import measure
-from gatedrnn.bench.measure import Bench, Contender, Expected, Setting
-from gatedrnn.bench.record import Findings, Sizes
-from gatedrnn.bench.run import SUITE, Bar
+from gatedrnn.benchmarking import measure
+from gatedrnn.benchmarking.measure import Bench, Contender, Expected, Setting
+from gatedrnn.benchmarking.record import Findings, Sizes
+from gatedrnn.benchmarking.run import SUITE, Bar
 from gatedrnn.timing import Action, Samples
 
 SHAPE = (2, 6, 4)

@@ -111,8 +111,8 @@ def struck(run: dict[str, Any], rank: int) -> None:
     from gatedrnn.cli.app import main
     from gatedrnn.data import Batch
     from gatedrnn.records import Json, write_whole
-    from gatedrnn.train import folder, loop
-    from gatedrnn.train.objective import rows_of
+    from gatedrnn.training import folder, loop
+    from gatedrnn.training.objective import rows_of
 
     strike = Strike(**run["strike"]) if run["strike"] else None
     passed, now = dict.fromkeys(["", strike.point if strike else ""], 0), [0]

@@ -8,7 +8,7 @@ import numpy as np
 
 from gatedrnn.data import data_settings
 from gatedrnn.data.settings import LanguageTask
-from gatedrnn.train.settings import ModelSettings, RunSettings, TrainSettings
+from gatedrnn.training.settings import ModelSettings, RunSettings, TrainSettings
 
 
 def digits_settings(cell: str = "mingru", seed: int = 0, **train: Any) -> RunSettings:

@@ -20,7 +20,7 @@ from gatedrnn.errors import FAILURE, SIGNALLED, USAGE, Error
 from gatedrnn.processes import oversubscribing
 from gatedrnn.records import read_yaml
 from gatedrnn.terminal import plain
-from gatedrnn.train.interrupt import ended_by_signals
+from gatedrnn.training.interrupt import ended_by_signals
 from gatedrnn.trust import named_on, trusting
 
 OF_TASKS = ("compare", "forecast", "train")
@@ -145,7 +145,7 @@ def _read_config(path: Path) -> dict[str, Any]:
     import yaml
 
     from gatedrnn.data.settings import own_settings
-    from gatedrnn.train.settings import with_cell_options
+    from gatedrnn.training.settings import with_cell_options
 
     content = read_yaml(path)
     if not isinstance(content, dict):

@@ -8,10 +8,10 @@ from typing import Annotated, Literal, TypeAlias
 import torch
 from cyclopts import Parameter
 
-from gatedrnn.bench.record import Shape
-from gatedrnn.bench.report import print_report, verdict, write_page
-from gatedrnn.bench.run import DEFAULT, SECONDS, SUITE, Request, SectionName, SizesT, Suite, record_of
-from gatedrnn.bench.run import bench as measure
+from gatedrnn.benchmarking.record import Shape
+from gatedrnn.benchmarking.report import print_report, verdict, write_page
+from gatedrnn.benchmarking.run import DEFAULT, SECONDS, SUITE, Request, SectionName, SizesT, Suite, record_of
+from gatedrnn.benchmarking.run import bench as measure
 from gatedrnn.cli.arguments import CellName, above_zero, command_line, use_large_pages
 from gatedrnn.errors import UsageError
 from gatedrnn.terminal import Console

@@ -9,8 +9,8 @@ from rich.table import Table
 from gatedrnn.terminal import Console
 
 if TYPE_CHECKING:
-    from gatedrnn.train.metrics import ClassScore
-    from gatedrnn.train.result import RunResult
+    from gatedrnn.training.metrics import ClassScore
+    from gatedrnn.training.result import RunResult
 
 MOST_SHOWN = 16
 """Classes whose confusion is shown as a table."""
@@ -18,8 +18,8 @@ MOST_SHOWN = 16
 
 def print_classes_of(folder: Path, result: "RunResult", console: Console) -> None:
     """The classes of a finished run on its test split, and their confusion; nothing where there are none."""
-    from gatedrnn.train.finished import label_names
-    from gatedrnn.train.metrics import classes_of
+    from gatedrnn.training.finished import label_names
+    from gatedrnn.training.metrics import classes_of
 
     if not (classes := classes_of(result, label_names(folder))):
         return

@@ -26,9 +26,9 @@ from gatedrnn.errors import UsageError
 from gatedrnn.study.settings import CompareSettings, ContenderSettings
 from gatedrnn.study.space import search_settings
 from gatedrnn.terminal import Console
-from gatedrnn.train.chosen import chosen
-from gatedrnn.train.recipes import with_options
-from gatedrnn.train.settings import ModelSettings, TrainSettings, threads_for
+from gatedrnn.training.chosen import chosen
+from gatedrnn.training.recipes import with_options
+from gatedrnn.training.settings import ModelSettings, TrainSettings, threads_for
 
 
 @tasks_kept()

@@ -16,7 +16,7 @@ def print_model(folder: Path) -> None:
     """
     from gatedrnn.inspect.parts import answers_of, parts_of
     from gatedrnn.models.structure import describe_structure
-    from gatedrnn.train.finished import open_finished
+    from gatedrnn.training.finished import open_finished
 
     console, model = Console(), open_finished(folder).model
     parts, structure = parts_of(model), describe_structure(model)

@@ -13,7 +13,7 @@ from gatedrnn.errors import UsageError
 from gatedrnn.terminal import Console
 
 if TYPE_CHECKING:
-    from gatedrnn.train.score import Scored
+    from gatedrnn.training.score import Scored
 
 TABLES = ("classes", "confusion", "each_label")
 """The scores that are shown in tables of their own."""
@@ -53,9 +53,9 @@ def evaluate(
     """
     if not runs:
         raise UsageError("name at least one run")
-    from gatedrnn.train.finished import labelled_by
-    from gatedrnn.train.resources import use_threads
-    from gatedrnn.train.score import score_predictions, score_run
+    from gatedrnn.training.finished import labelled_by
+    from gatedrnn.training.resources import use_threads
+    from gatedrnn.training.score import score_predictions, score_run
 
     labelled = [labelled_by(run) for run in runs]
     if "future" in labelled:
@@ -84,7 +84,7 @@ def evaluate(
 
 def _print_forecasts(runs: tuple[Path, ...], split: str, as_json: bool) -> None:
     """Two columns a run: with the scale of each window, and with that of the first one in a stream."""
-    from gatedrnn.train.score import score_forecasts
+    from gatedrnn.training.score import score_forecasts
 
     scored = [score_forecasts(run, split) for run in runs]
     if as_json:
@@ -127,7 +127,7 @@ def _print_texts(rows: list[dict[str, Any]], source: str, as_json: bool) -> None
 
 def _print_labels(scored: "list[Scored]", console: Console) -> None:
     """The scores of all models in one table, then each one's classes."""
-    from gatedrnn.train.score import LabelScores, NumberScores
+    from gatedrnn.training.score import LabelScores, NumberScores
 
     whole = [
         {name: value for name, value in result.scores._asdict().items() if name not in TABLES} for result in scored

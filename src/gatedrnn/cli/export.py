@@ -22,7 +22,7 @@ def export(run: Path, /, *, to: Literal["onnx"] = "onnx", output: Path | None = 
     from gatedrnn.export.series import export_classifier, export_forecast
     from gatedrnn.export.text import export_text_classifier
     from gatedrnn.models import GatedRNNForCausalLM, GatedRNNForForecasting
-    from gatedrnn.train.finished import open_finished
+    from gatedrnn.training.finished import open_finished
 
     folder, model = output or run / to, open_finished(run).model
     if isinstance(model, GatedRNNForCausalLM):

@@ -12,7 +12,7 @@ from gatedrnn.data import FORECAST, load_task, tasks_kept
 from gatedrnn.data.settings import ForecastTask, TaskSettings
 from gatedrnn.errors import UsageError
 from gatedrnn.terminal import Console
-from gatedrnn.train.settings import ModelSettings, RunSettings, TrainSettings
+from gatedrnn.training.settings import ModelSettings, RunSettings, TrainSettings
 
 if TYPE_CHECKING:
     from gatedrnn.models import GatedRNNForForecasting
@@ -50,12 +50,12 @@ def forecast(
     if data.task != FORECAST:
         raise UsageError(f"--task {data.task}: this command forecasts; gatedrnn train has all tasks")
     from gatedrnn.locks import sole_writer
-    from gatedrnn.train.chosen import with_values
-    from gatedrnn.train.finished import open_finished
-    from gatedrnn.train.folder import RunFolder
-    from gatedrnn.train.forecasts import asked_of_data, write_forecast, write_forecasts
-    from gatedrnn.train.loop import run
-    from gatedrnn.train.report import write_report
+    from gatedrnn.training.chosen import with_values
+    from gatedrnn.training.finished import open_finished
+    from gatedrnn.training.folder import RunFolder
+    from gatedrnn.training.forecasts import asked_of_data, write_forecast, write_forecasts
+    from gatedrnn.training.loop import run
+    from gatedrnn.training.report import write_report
 
     given = data.model_dump() | ({} if file is None else {"train_file": file})
     settings = RunSettings.model_validate(

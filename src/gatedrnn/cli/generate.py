@@ -44,7 +44,7 @@ def generate(
     if not 0 < top_p <= 1 or top_k < 0:
         raise UsageError("--top-p must lie in (0, 1], --top-k must be 0 or above")
     from gatedrnn.data.tokenizers import unknown_in
-    from gatedrnn.train.sample import load_language_model, sample
+    from gatedrnn.training.sample import load_language_model, sample
 
     model, tokenizer = load_language_model(run)
     console, notes = Console(), Console(stderr=True)

@@ -42,8 +42,8 @@ def predict(
         data_root: Folder of the files that a table names; the table's own, if not given.
         threads: Threads of torch; all cores, or OMP_NUM_THREADS, if not given.
     """
-    from gatedrnn.train.finished import labelled_by, open_finished
-    from gatedrnn.train.predict import (
+    from gatedrnn.training.finished import labelled_by, open_finished
+    from gatedrnn.training.predict import (
         check_output,
         outputs_of,
         prediction_columns,
@@ -51,7 +51,7 @@ def predict(
         word_columns,
         write_predictions,
     )
-    from gatedrnn.train.resources import use_threads
+    from gatedrnn.training.resources import use_threads
 
     check_output(output, file)
     labelled = labelled_by(model)
@@ -77,7 +77,7 @@ def predict(
 
 
 def _forecast(model: Any, file: Path, output: Path) -> None:
-    from gatedrnn.train.forecasts import asked_of_file, write_forecast
+    from gatedrnn.training.forecasts import asked_of_file, write_forecast
 
     asked = asked_of_file(model, file)
     write_forecast(model, asked, output)

@@ -19,7 +19,7 @@ from rich.text import Text
 from gatedrnn.terminal import Console, plain
 
 if TYPE_CHECKING:  # the training loop is imported when a command runs
-    from gatedrnn.train.loop import Progress
+    from gatedrnn.training.loop import Progress
 
 SECONDS_BETWEEN_LINES = 20.0
 """The seconds between two lines where the output is no terminal; a test makes it shorter."""

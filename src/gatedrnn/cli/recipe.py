@@ -8,7 +8,7 @@ from gatedrnn.data import FORECAST, tasks_kept
 from gatedrnn.data.task_of_file import task_of_file
 from gatedrnn.records import Json
 from gatedrnn.terminal import Console
-from gatedrnn.train.chosen import recipe_for
+from gatedrnn.training.chosen import recipe_for
 
 
 @tasks_kept()

@@ -11,7 +11,7 @@ from pydantic.fields import FieldInfo
 
 from gatedrnn.data import TASKS, Settings, data_settings
 from gatedrnn.data.settings import TaskSettings, belongs, tasks_with
-from gatedrnn.train.recipes import recipe_of, with_options
+from gatedrnn.training.recipes import recipe_of, with_options
 
 Command = Callable[..., None]
 

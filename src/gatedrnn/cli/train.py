@@ -18,12 +18,12 @@ from gatedrnn.data import FORECAST, LANGUAGE, Settings, tasks_kept
 from gatedrnn.data.settings import Seed, TaskSettings
 from gatedrnn.errors import DataError, UsageError
 from gatedrnn.terminal import Console, plain
-from gatedrnn.train.chosen import completed
-from gatedrnn.train.recipes import with_options
-from gatedrnn.train.settings import ModelSettings, RunSettings, StackWord, TrainSettings, threads_for
+from gatedrnn.training.chosen import completed
+from gatedrnn.training.recipes import with_options
+from gatedrnn.training.settings import ModelSettings, RunSettings, StackWord, TrainSettings, threads_for
 
 if TYPE_CHECKING:
-    from gatedrnn.train.result import RunResult
+    from gatedrnn.training.result import RunResult
 
 
 def is_first_process() -> bool:
@@ -88,9 +88,9 @@ def train(
     """
     use_large_pages()
     from gatedrnn.locks import sole_writer
-    from gatedrnn.train.loop import run
-    from gatedrnn.train.model import scores_of
-    from gatedrnn.train.report import write_report
+    from gatedrnn.training.loop import run
+    from gatedrnn.training.model import scores_of
+    from gatedrnn.training.report import write_report
 
     console = Console()
     if resume is not None or finish is not None:
@@ -134,15 +134,15 @@ def train(
     print_classes_of(folder, result, console)
     with sole_writer(folder, wait=True):
         if settings.data.task == LANGUAGE:
-            from gatedrnn.train.sample import write_samples
+            from gatedrnn.training.sample import write_samples
 
             console.print(Panel(Text(plain(write_samples(folder))), title="what it writes", title_align="left"))
         elif settings.data.task == FORECAST:
-            from gatedrnn.train.forecasts import write_forecasts
+            from gatedrnn.training.forecasts import write_forecasts
 
             write_forecasts(folder)
         else:
-            from gatedrnn.train.hardest import write_hardest
+            from gatedrnn.training.hardest import write_hardest
 
             write_hardest(folder)
         say_standing(console, folder, baselines)
@@ -163,7 +163,7 @@ def begin(settings: RunSettings, given: Collection[str], minutes: float | None, 
     settings = completed(settings, given)
     if minutes is None:
         return settings
-    from gatedrnn.train.budget import within
+    from gatedrnn.training.budget import within
 
     if both := next((name for name in ("epochs", "total_steps") if name in given), None):
         raise UsageError(f"--train-minutes and --{both.replace('_', '-')} both say how long; give one")
@@ -189,14 +189,14 @@ def _stopped(
     if length:
         if os.environ.get("WORLD_SIZE", "1") != "1":
             raise DataError("--resume with another length is for one process; torchrun can go on with it afterwards")
-        from gatedrnn.train.loop import with_length
+        from gatedrnn.training.loop import with_length
 
         settings = with_length(folder, length)
     return settings, folder
 
 
 def _settings_of(folder: Path) -> RunSettings:
-    from gatedrnn.train.folder import RunFolder
+    from gatedrnn.training.folder import RunFolder
 
     if not (folder / "config.yaml").exists():
         raise DataError(f"{folder}: holds no run to resume (no config.yaml)")

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import NamedTuple, Protocol, Self
 
 from gatedrnn.errors import NonFiniteLoss
-from gatedrnn.train.loop import Progress, run
-from gatedrnn.train.result import RunResult
-from gatedrnn.train.settings import RunSettings
+from gatedrnn.training.loop import Progress, run
+from gatedrnn.training.result import RunResult
+from gatedrnn.training.settings import RunSettings
 
 OnProgress = Callable[[str, Progress | None, int, int], None]
 """Called with (run, how far it is or None where it has ended, finished runs, runs in all)."""

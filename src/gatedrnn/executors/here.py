@@ -6,9 +6,9 @@ from typing import Self
 
 from gatedrnn.errors import NonFiniteLoss
 from gatedrnn.executors.executor import Ended, OnProgress, Records
-from gatedrnn.train.loop import Progress, run
-from gatedrnn.train.resources import compile_kernels
-from gatedrnn.train.settings import RunSettings
+from gatedrnn.training.loop import Progress, run
+from gatedrnn.training.resources import compile_kernels
+from gatedrnn.training.settings import RunSettings
 
 
 class Here:

@@ -13,7 +13,7 @@ from pathlib import Path
 from gatedrnn.data import tasks_kept
 from gatedrnn.errors import Interrupted, OutOfMemory, WorkerLost
 from gatedrnn.executors.work import Report, Task, work
-from gatedrnn.train.interrupt import StopFlag
+from gatedrnn.training.interrupt import StopFlag
 
 KILLS = Path("/proc/vmstat")
 """The file in which Linux counts the processes that it has killed for want of memory."""

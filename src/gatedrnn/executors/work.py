@@ -17,9 +17,9 @@ from pydantic import JsonValue
 from gatedrnn.errors import Error, OutOfMemory, TooLarge, WorkerDiffers, reason
 from gatedrnn.locks import LOCK
 from gatedrnn.processes import may_oversubscribe, oversubscribing
-from gatedrnn.train.interrupt import StopFlag
-from gatedrnn.train.loop import Progress, run
-from gatedrnn.train.settings import RunSettings
+from gatedrnn.training.interrupt import StopFlag
+from gatedrnn.training.loop import Progress, run
+from gatedrnn.training.settings import RunSettings
 from gatedrnn.trust import Trust, trust, trusting
 
 PROGRESS = "progress.json"

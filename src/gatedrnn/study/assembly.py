@@ -31,11 +31,11 @@ from gatedrnn.study.results import (
 )
 from gatedrnn.study.settings import CompareSettings
 from gatedrnn.study.statistics import MARGINS, Estimate, Sample, Table
-from gatedrnn.train.folder import read_metrics
-from gatedrnn.train.objective import metric_of
-from gatedrnn.train.outcomes import Outcomes
-from gatedrnn.train.result import Record, RunResult, RunScores
-from gatedrnn.train.settings import RunSettings
+from gatedrnn.training.folder import read_metrics
+from gatedrnn.training.objective import metric_of
+from gatedrnn.training.outcomes import Outcomes
+from gatedrnn.training.result import Record, RunResult, RunScores
+from gatedrnn.training.settings import RunSettings
 from gatedrnn.trust import canonical_name, file_of, is_in_file
 
 

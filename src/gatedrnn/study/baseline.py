@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
-from gatedrnn.train.outcomes import Outcomes
-from gatedrnn.train.result import Scores
+from gatedrnn.training.outcomes import Outcomes
+from gatedrnn.training.result import Scores
 
 
 class PlainBaseline(NamedTuple):

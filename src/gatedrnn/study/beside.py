@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import ClassVar, TypeVar
 
-from gatedrnn.train.result import Record, read_record
+from gatedrnn.training.result import Record, read_record
 
 
 class Beside(Record):

@@ -28,12 +28,12 @@ from gatedrnn.study.settings import CompareSettings
 from gatedrnn.study.space import with_values
 from gatedrnn.study.tuning import FOLDER as TRIALS
 from gatedrnn.study.tuning import Search, mean_seconds
-from gatedrnn.train.finished import outcomes_of
-from gatedrnn.train.folder import as_of_now, differences, is_free
-from gatedrnn.train.model import build_model
-from gatedrnn.train.outcomes import OUTCOMES, Outcomes, read_outcomes, write_outcomes
-from gatedrnn.train.resources import check_room
-from gatedrnn.train.settings import RunSettings
+from gatedrnn.training.finished import outcomes_of
+from gatedrnn.training.folder import as_of_now, differences, is_free
+from gatedrnn.training.model import build_model
+from gatedrnn.training.outcomes import OUTCOMES, Outcomes, read_outcomes, write_outcomes
+from gatedrnn.training.resources import check_room
+from gatedrnn.training.settings import RunSettings
 from gatedrnn.trust import file_of, is_in_file
 
 LOG = logging.getLogger("gatedrnn")

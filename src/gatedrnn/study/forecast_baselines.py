@@ -21,7 +21,7 @@ from gatedrnn.models.forecast_units import Scale, naive_forecast
 from gatedrnn.models.smoothing import filled
 from gatedrnn.study.baseline import PlainBaseline
 from gatedrnn.study.tabular import check_lightgbm
-from gatedrnn.train.forecast_scores import ForecastTally
+from gatedrnn.training.forecast_scores import ForecastTally
 
 LOG = logging.getLogger("gatedrnn")
 Forecast = Callable[[Windows, np.ndarray], np.ndarray]

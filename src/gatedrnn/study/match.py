@@ -12,7 +12,7 @@ from gatedrnn.models.modeling import BackbonePart, GatedRNNPreTrainedModel
 from gatedrnn.models.structure import count_parameters, describe_structure
 from gatedrnn.study.results import Match, Parameters, Structure
 from gatedrnn.study.settings import CompareSettings
-from gatedrnn.train.model import build_model
+from gatedrnn.training.model import build_model
 from gatedrnn.trust import canonical_name
 
 MARKED, REFUSED = 0.01, 0.05

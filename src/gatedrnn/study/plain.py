@@ -15,8 +15,8 @@ from gatedrnn.study.ngram import NGramModel
 from gatedrnn.study.series_baselines import series_baselines
 from gatedrnn.study.tabular import answered, boosted, linear, training_of
 from gatedrnn.study.text_baselines import text_baselines
-from gatedrnn.train.metrics import judge
-from gatedrnn.train.outcomes import Outcomes, of_rows, of_text
+from gatedrnn.training.metrics import judge
+from gatedrnn.training.outcomes import Outcomes, of_rows, of_text
 
 LOG = logging.getLogger("gatedrnn")
 BATCHES, ROWS = 100, 64

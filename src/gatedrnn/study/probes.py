@@ -20,8 +20,8 @@ from gatedrnn.study.match import core_parameters
 from gatedrnn.study.report import write_report
 from gatedrnn.study.results import CellAnswers, ComparisonResults, Measured, ProbeResults, ProbesAsked, TaskAnswers
 from gatedrnn.study.settings import CompareSettings, ContenderSettings, ProbeSettings
-from gatedrnn.train.recipes import with_options, with_recipe
-from gatedrnn.train.settings import ModelSettings, TrainSettings
+from gatedrnn.training.recipes import with_options, with_recipe
+from gatedrnn.training.settings import ModelSettings, TrainSettings
 
 MEASURE = "lstm"
 """The cell whose parameters, at the width of a task's recipe, all others are matched to."""

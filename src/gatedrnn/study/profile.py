@@ -15,9 +15,9 @@ from gatedrnn.data import TaskData, load_task, tokens_in
 from gatedrnn.processes import end_with_parent
 from gatedrnn.study.results import Speed
 from gatedrnn.timing import interleave
-from gatedrnn.train.folder import RunFolder
-from gatedrnn.train.loop import Trainer
-from gatedrnn.train.settings import RunSettings
+from gatedrnn.training.folder import RunFolder
+from gatedrnn.training.loop import Trainer
+from gatedrnn.training.settings import RunSettings
 
 LOG = logging.getLogger("gatedrnn")
 STEPS = 4

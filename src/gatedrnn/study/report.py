@@ -18,8 +18,8 @@ from gatedrnn.study.figures import figures, rank_figure, reach_figure, shows_con
 from gatedrnn.study.joined import Joined, join
 from gatedrnn.study.results import ComparisonResults, Measured, ProbeResults
 from gatedrnn.study.words import MATCH_WORDS
-from gatedrnn.train.outcomes import OUTCOMES, Outcomes, read_outcomes
-from gatedrnn.train.result import read_record
+from gatedrnn.training.outcomes import OUTCOMES, Outcomes, read_outcomes
+from gatedrnn.training.result import read_record
 
 PAGE, TEXT = "report.html", "report.md"
 

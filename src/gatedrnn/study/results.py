@@ -9,7 +9,7 @@ from gatedrnn.kinds.kind import Tracking
 from gatedrnn.records import Machine
 from gatedrnn.study.beside import Trial
 from gatedrnn.study.statistics import Estimate, Score, Verdict
-from gatedrnn.train.result import Record, RunMeasured, RunScores, Scores
+from gatedrnn.training.result import Record, RunMeasured, RunScores, Scores
 
 Match = Literal["baseline", "layers", "params", "multiply-adds", "time"]
 

@@ -9,7 +9,7 @@ from gatedrnn.data.probes import PROBES
 from gatedrnn.data.settings import Seed, unknown_name
 from gatedrnn.study.ladder import BESIDE, INITIALISATION, LADDERS
 from gatedrnn.study.space import Space
-from gatedrnn.train.settings import CellWord, ModelSettings, RunSettings, TrainSettings, canonical, with_cell_options
+from gatedrnn.training.settings import CellWord, ModelSettings, RunSettings, TrainSettings, canonical, with_cell_options
 
 FIRST_SEED = 1_000_000
 """Trials of a search have seeds from here on, so that the runs on which a verdict rests have others."""

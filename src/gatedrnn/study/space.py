@@ -15,7 +15,7 @@ from gatedrnn.errors import UsageError, reason
 from gatedrnn.kinds.kind import REGULARISERS
 from gatedrnn.layers.arguments import OF_LAYERS
 from gatedrnn.records import read_yaml
-from gatedrnn.train.settings import CellWord, ModelSettings, RunSettings, TrainSettings, refused_by
+from gatedrnn.training.settings import CellWord, ModelSettings, RunSettings, TrainSettings, refused_by
 
 Value: TypeAlias = bool | int | float | str
 Edge: TypeAlias = Literal["lowest", "highest"]

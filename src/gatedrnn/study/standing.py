@@ -12,14 +12,14 @@ from gatedrnn.data import Examples, TaskData
 from gatedrnn.errors import BackendUnavailable
 from gatedrnn.study.baseline import PlainBaseline
 from gatedrnn.study.plain import constant, each_baseline
-from gatedrnn.train.finished import outcomes_of
-from gatedrnn.train.folder import RunFolder, read_metrics
-from gatedrnn.train.objective import Metric, metric_of
-from gatedrnn.train.outcomes import Outcomes, difference_of
-from gatedrnn.train.result import RunResult, read_record
-from gatedrnn.train.settings import RunSettings
-from gatedrnn.train.so_far import data_of
-from gatedrnn.train.standing import Plain, Standing
+from gatedrnn.training.finished import outcomes_of
+from gatedrnn.training.folder import RunFolder, read_metrics
+from gatedrnn.training.objective import Metric, metric_of
+from gatedrnn.training.outcomes import Outcomes, difference_of
+from gatedrnn.training.result import RunResult, read_record
+from gatedrnn.training.settings import RunSettings
+from gatedrnn.training.so_far import data_of
+from gatedrnn.training.standing import Plain, Standing
 
 SHARE = 0.2
 """The share of the run's training time for all baselines together."""

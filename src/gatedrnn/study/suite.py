@@ -19,8 +19,8 @@ from gatedrnn.study.report import write_report
 from gatedrnn.study.results import ComparisonResults
 from gatedrnn.study.settings import CompareSettings, ContenderSettings
 from gatedrnn.study.space import search_settings
-from gatedrnn.train.recipes import with_options, with_recipe
-from gatedrnn.train.settings import ModelSettings, TrainSettings
+from gatedrnn.training.recipes import with_options, with_recipe
+from gatedrnn.training.settings import ModelSettings, TrainSettings
 
 Run: TypeAlias = Callable[[CompareSettings, Path], ComparisonResults]
 OF_SEARCH = ("trials", "space", "minutes", "search_seed")

@@ -10,8 +10,8 @@ from gatedrnn.study.ladder import removed, steps_below
 from gatedrnn.study.match import MARKED
 from gatedrnn.study.results import ComparisonResults, ContenderResults, PlainScores, run_name
 from gatedrnn.study.words import NONE, difference_in_words, with_interval
-from gatedrnn.train.outcomes import Outcomes
-from gatedrnn.train.result import Scores
+from gatedrnn.training.outcomes import Outcomes
+from gatedrnn.training.result import Scores
 
 HARDEST = 10
 """Examples that are listed."""

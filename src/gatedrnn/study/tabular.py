@@ -10,7 +10,7 @@ from sklearn.pipeline import Pipeline
 from gatedrnn.data import Examples, TaskData
 from gatedrnn.errors import BackendUnavailable
 from gatedrnn.study.baseline import Fitted
-from gatedrnn.train.outcomes import Outcomes, of_ranks, of_rows
+from gatedrnn.training.outcomes import Outcomes, of_ranks, of_rows
 
 Features: TypeAlias = Callable[[Examples], np.ndarray]
 """(rows, features) of examples."""

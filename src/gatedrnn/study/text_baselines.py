@@ -10,8 +10,8 @@ import numpy as np
 from gatedrnn.data import Examples, TaskData
 from gatedrnn.study.baseline import Fit, Fitted
 from gatedrnn.study.tabular import answered, training_of
-from gatedrnn.train.metrics import IGNORED, judge
-from gatedrnn.train.outcomes import Outcomes
+from gatedrnn.training.metrics import IGNORED, judge
+from gatedrnn.training.outcomes import Outcomes
 
 PENALTIES = (0.1, 1.0, 10.0)
 """The penalties of the ridge, chosen by leaving one out."""

@@ -21,9 +21,9 @@ from gatedrnn.study.results import Metric, SearchResults, TuningCurve
 from gatedrnn.study.settings import FIRST_SEED, SearchSettings
 from gatedrnn.study.space import Dimension, Draw, Edge, draw
 from gatedrnn.study.statistics import BOUNDS, HIGHER_IS_BETTER, Score
-from gatedrnn.train.loop import Progress
-from gatedrnn.train.objective import metric_of
-from gatedrnn.train.settings import RunSettings
+from gatedrnn.training.loop import Progress
+from gatedrnn.training.objective import metric_of
+from gatedrnn.training.settings import RunSettings
 
 FOLDER, ELAPSED = "trials", "search.json"
 SECONDS = TypeAdapter(list[float])

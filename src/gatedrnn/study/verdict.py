@@ -18,7 +18,7 @@ from gatedrnn.study.words import (
     plain_score,
     with_interval,
 )
-from gatedrnn.train.recipes import WHOLE
+from gatedrnn.training.recipes import WHOLE
 
 Row: TypeAlias = ContenderResults | PlainScores
 NOTICED = 1.1

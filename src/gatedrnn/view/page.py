@@ -23,7 +23,7 @@ from gatedrnn.inspect.describe import describe
 from gatedrnn.inspect.trace import Traced
 from gatedrnn.layers import RecurrentLayer
 from gatedrnn.models import GatedRNNForForecasting
-from gatedrnn.train.finished import Finished, open_finished
+from gatedrnn.training.finished import Finished, open_finished
 from gatedrnn.view.answer import Place, StepAnswer
 from gatedrnn.view.kinds import step_answer
 from gatedrnn.view.record import ViewLayer, ViewModel, ViewState, ViewTokenizer

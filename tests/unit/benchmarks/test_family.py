@@ -6,7 +6,7 @@ from small_bench import found_by
 from small_benchmarks import SIZES
 
 from benchmarks import family as of_family
-from gatedrnn.bench.layers import TORCHS_LSTM, products_of
+from gatedrnn.benchmarking.layers import TORCHS_LSTM, products_of
 from gatedrnn.registry import CELLS
 
 SOME = ("mingru", "slstm", "block-orthogonal")

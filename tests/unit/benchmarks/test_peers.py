@@ -7,10 +7,10 @@ from small_benchmarks import SIZES
 
 from benchmarks import peers
 from benchmarks.peers import PEER_LAYERS, PEER_SCANS, PEERS, peer_layers, peer_scans, with_peers
-from gatedrnn.bench import memory
-from gatedrnn.bench.layers import ours
-from gatedrnn.bench.measure import Setting, disagreement
-from gatedrnn.bench.sections import bare_scan
+from gatedrnn.benchmarking import memory
+from gatedrnn.benchmarking.layers import ours
+from gatedrnn.benchmarking.measure import Setting, disagreement
+from gatedrnn.benchmarking.sections import bare_scan
 
 
 @pytest.fixture

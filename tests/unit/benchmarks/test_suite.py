@@ -14,9 +14,9 @@ from small_benchmarks import SMALL_SUITE
 from benchmarks import __main__ as command
 from benchmarks.sizes import SIZES
 from benchmarks.suite import SectionName, bars, suite
-from gatedrnn.bench import memory
-from gatedrnn.bench.record import BenchRecord
-from gatedrnn.bench.run import SUITE, Request, bench
+from gatedrnn.benchmarking import memory
+from gatedrnn.benchmarking.record import BenchRecord
+from gatedrnn.benchmarking.run import SUITE, Request, bench
 from gatedrnn.registry import CELLS
 
 KEPT = sorted((ROOT / "results").rglob("bench.json"))

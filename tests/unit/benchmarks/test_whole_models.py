@@ -9,8 +9,8 @@ from small_bench import assert_every_weight_is_trained_by, found_by
 from small_benchmarks import SIZES, SMALL_SUITE
 
 from benchmarks import models
-from gatedrnn.bench.measure import Setting, disagreement
-from gatedrnn.bench.run import Request, bench
+from gatedrnn.benchmarking.measure import Setting, disagreement
+from gatedrnn.benchmarking.run import Request, bench
 from gatedrnn.registry import CELLS
 
 

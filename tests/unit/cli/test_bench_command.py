@@ -11,9 +11,9 @@ from commands import exit_code
 from small_bench import SHAPE, SMALL_SUITE
 
 from gatedrnn import MinGRU
-from gatedrnn.bench import memory, record, run
-from gatedrnn.bench.record import BarResult
-from gatedrnn.bench.run import bars
+from gatedrnn.benchmarking import memory, record, run
+from gatedrnn.benchmarking.record import BarResult
+from gatedrnn.benchmarking.run import bars
 
 GUIDE = Path(__file__).parents[3] / "benchmarks" / "README.md"
 

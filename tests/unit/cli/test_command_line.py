@@ -16,10 +16,10 @@ from finished import copy_of
 import gatedrnn
 from gatedrnn.cli.app import build_app, main
 from gatedrnn.data import LANGUAGE, TASKS
-from gatedrnn.train import loop
-from gatedrnn.train.chosen import completed, default_run
-from gatedrnn.train.folder import RunFolder
-from gatedrnn.train.recipes import RECIPES
+from gatedrnn.training import loop
+from gatedrnn.training.chosen import completed, default_run
+from gatedrnn.training.folder import RunFolder
+from gatedrnn.training.recipes import RECIPES
 
 BAD = {
     "compar": "Did you mean",
@@ -273,7 +273,7 @@ def recorded(monkeypatch, *arguments):
         settings.append(asked.flat())
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("gatedrnn.train.loop.run", run)
+    monkeypatch.setattr("gatedrnn.training.loop.run", run)
     monkeypatch.setattr("gatedrnn.cli.train.completed", lambda settings, _: settings)  # by data, and there are none
     assert exit_code("train", *arguments) == 130
     return settings[0]

@@ -24,12 +24,12 @@ from gatedrnn.models import GatedRNNConfig, GatedRNNForCausalLM, GatedRNNForSequ
 from gatedrnn.models.opening import open_model, open_tokenizer
 from gatedrnn.records import read_yaml
 from gatedrnn.study.beside import Curves
-from gatedrnn.train.checkpoint import newest
-from gatedrnn.train.loop import run
-from gatedrnn.train.outcomes import read_outcomes
-from gatedrnn.train.result import read_record
-from gatedrnn.train.sample import load_language_model
-from gatedrnn.train.shards import SafeReader
+from gatedrnn.training.checkpoint import newest
+from gatedrnn.training.loop import run
+from gatedrnn.training.outcomes import read_outcomes
+from gatedrnn.training.result import read_record
+from gatedrnn.training.sample import load_language_model
+from gatedrnn.training.shards import SafeReader
 from gatedrnn.trust import trusting
 
 AUTO = ("AutoConfig", "AutoModel", "AutoModelForCausalLM", "AutoModelForSequenceClassification")

@@ -16,7 +16,7 @@ from train_helpers import small_text
 
 from gatedrnn.cli import progress
 from gatedrnn.cli.progress import RunsDisplay, duration
-from gatedrnn.train.loop import Progress
+from gatedrnn.training.loop import Progress
 
 OFTEN = """
 import sys
@@ -48,7 +48,7 @@ def test_a_text_is_said_to_be_tokenised_before_its_first_step(often, tmp_path, m
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("gatedrnn.train.loop.Trainer.finish", interrupted)
+    monkeypatch.setattr("gatedrnn.training.loop.Trainer.finish", interrupted)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))  # nobody has tokenised it before
     flags = "--hidden-size 8 --layers 1 --embedding-size 8 --batch-size 8 --total-steps 20 --threads 1".split()
     text = small_text(tmp_path / "pages.txt")

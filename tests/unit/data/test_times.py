@@ -18,7 +18,7 @@ from gatedrnn.data.forecast.task import load_forecast, read_tables
 from gatedrnn.data.series.files import Reading, check_unit, read_series
 from gatedrnn.data.series.task import load_series_task
 from gatedrnn.data.times import read_times
-from gatedrnn.train.forecasts import table_of
+from gatedrnn.training.forecasts import table_of
 
 SEASONS = {
     "h": (24, 168), "15min": (96,), "30min": (48, 336), "2h": (12, 84), "4h": (6, 42), "min": (60,), "s": (60,),

@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 COMMAND = """
 from gatedrnn.cli.app import main
 from gatedrnn.study import experiment, probes
-from gatedrnn.train.recipes import RECIPES
+from gatedrnn.training.recipes import RECIPES
 experiment.SPEED_SECONDS = probes.SPEED_SECONDS = 0.05
 for task in ("even-pairs", "majority"):
     RECIPES[task]["train"]["total_steps"] = 30

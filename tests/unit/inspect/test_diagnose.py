@@ -15,9 +15,9 @@ from gatedrnn.errors import DataError
 from gatedrnn.inspect.diagnose import Diagnosis, Inspected, _of_examples, diagnose, from_run
 from gatedrnn.inspect.report import layer_rows, sentences
 from gatedrnn.models import GatedRNNConfig, GatedRNNForTokenClassification
-from gatedrnn.train.loop import run
-from gatedrnn.train.result import read_record
-from gatedrnn.train.settings import ModelSettings, RunSettings, TrainSettings
+from gatedrnn.training.loop import run
+from gatedrnn.training.result import read_record
+from gatedrnn.training.settings import ModelSettings, RunSettings, TrainSettings
 
 TOKENS, WIDTH, STEPS = 3, 6, 20
 

@@ -17,7 +17,7 @@ from gatedrnn.kinds import kind_of
 from gatedrnn.models import GatedRNNCache, GatedRNNConfig, GatedRNNForCausalLM, GatedRNNForSequenceClassification
 from gatedrnn.models.structure import PARTS, count_parameters, describe_structure
 from gatedrnn.registry import CellChoice
-from gatedrnn.train.sample import sample
+from gatedrnn.training.sample import sample
 
 MIXED = "mingru,lstm,mgu"
 STATES = one_of_each(lambda cell: (kind_of(cell), len(CellChoice(cell.name).state_names)))

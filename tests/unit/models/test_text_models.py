@@ -17,7 +17,7 @@ from gatedrnn.models import GatedRNNForSequenceClassification
 from gatedrnn.models.grams import CharacterEmbedding
 from gatedrnn.models.modeling import LockedDropout, pool
 from gatedrnn.models.structure import count_parameters
-from gatedrnn.train.text_parts import ABSENT, fit_linear_path
+from gatedrnn.training.text_parts import ABSENT, fit_linear_path
 
 GRAMS, WIDTH = 9, 4
 LINEAR = {"pairs": 6, "grams": 9, "grams_per_token": 3}

@@ -31,9 +31,9 @@ from gatedrnn.study.tables import score_rows
 from gatedrnn.study.verdict import headline, verdict
 from gatedrnn.study.words import difference_in_words
 from gatedrnn.timing import Samples
-from gatedrnn.train.loop import Trainer
-from gatedrnn.train.outcomes import OUTCOMES, read_outcomes
-from gatedrnn.train.result import read_record
+from gatedrnn.training.loop import Trainer
+from gatedrnn.training.outcomes import OUTCOMES, read_outcomes
+from gatedrnn.training.result import read_record
 
 
 def unmeasured(results):

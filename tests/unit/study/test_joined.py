@@ -17,8 +17,8 @@ from gatedrnn.study.report import comparisons_in, joined_comparisons, report_of_
 from gatedrnn.study.results import ComparisonResults
 from gatedrnn.study.statistics import Estimate
 from gatedrnn.study.suite import read_suite, run_suite
-from gatedrnn.train.recipes import RECIPES
-from gatedrnn.train.result import read_record
+from gatedrnn.training.recipes import RECIPES
+from gatedrnn.training.result import read_record
 
 RESULTS = Path(__file__).parents[3] / "results"
 DIGITS = read_record(RESULTS / "digits" / "results.json", ComparisonResults)

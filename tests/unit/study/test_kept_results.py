@@ -16,8 +16,8 @@ from gatedrnn.study.beside import Confusion, Curves, Trials
 from gatedrnn.study.report import report_of
 from gatedrnn.study.results import ComparisonResults, ProbeResults, run_name
 from gatedrnn.study.statistics import Sample, Table
-from gatedrnn.train.outcomes import OUTCOMES, read_outcomes
-from gatedrnn.train.result import RunResult, read_record
+from gatedrnn.training.outcomes import OUTCOMES, read_outcomes
+from gatedrnn.training.result import RunResult, read_record
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "tools"))
 import keep_runs

@@ -26,8 +26,8 @@ from gatedrnn.study.results import Speed
 from gatedrnn.study.settings import CompareSettings, ContenderSettings
 from gatedrnn.study.tables import ladder_rows
 from gatedrnn.study.verdict import headline
-from gatedrnn.train.result import RunResult, read_record
-from gatedrnn.train.settings import ModelSettings, TrainSettings
+from gatedrnn.training.result import RunResult, read_record
+from gatedrnn.training.settings import ModelSettings, TrainSettings
 
 KEPT = Path(__file__).parents[3] / "results" / "ladder" / "gru"
 

@@ -26,8 +26,8 @@ from gatedrnn.study.settings import CompareSettings, ContenderSettings
 from gatedrnn.study.statistics import Sample, Table
 from gatedrnn.study.tables import forecast_rows, score_rows
 from gatedrnn.study.verdict import headline
-from gatedrnn.train.outcomes import read_outcomes
-from gatedrnn.train.settings import ModelSettings
+from gatedrnn.training.outcomes import read_outcomes
+from gatedrnn.training.settings import ModelSettings
 
 STEPS, SEASON = 150, 6
 NAMES = [

@@ -13,8 +13,8 @@ from gatedrnn.records import environment
 from gatedrnn.study import probe_summary, probes
 from gatedrnn.study.results import CellAnswers, Measured, ProbeResults, ProbesAsked, TaskAnswers
 from gatedrnn.study.settings import ProbeSettings
-from gatedrnn.train.recipes import RECIPES
-from gatedrnn.train.result import read_record
+from gatedrnn.training.recipes import RECIPES
+from gatedrnn.training.result import read_record
 
 
 @pytest.fixture(autouse=True, scope="module")

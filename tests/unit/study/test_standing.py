@@ -11,13 +11,13 @@ from finished import copy_of
 from gatedrnn.study import forecast_baselines, standing
 from gatedrnn.study.plain import constant
 from gatedrnn.study.standing import write_standing
-from gatedrnn.train.finished import outcomes_of
-from gatedrnn.train.folder import RunFolder
-from gatedrnn.train.objective import ACCURACY, MASE
-from gatedrnn.train.outcomes import of_rows
-from gatedrnn.train.report import write_report
-from gatedrnn.train.so_far import data_of
-from gatedrnn.train.standing import Plain, Standing
+from gatedrnn.training.finished import outcomes_of
+from gatedrnn.training.folder import RunFolder
+from gatedrnn.training.objective import ACCURACY, MASE
+from gatedrnn.training.outcomes import of_rows
+from gatedrnn.training.report import write_report
+from gatedrnn.training.so_far import data_of
+from gatedrnn.training.standing import Plain, Standing
 
 
 def test_a_run_stands_beside_the_plain_methods_that_begin_in_time(series_run, tmp_path, monkeypatch):

@@ -23,9 +23,9 @@ from gatedrnn.study.results import ComparisonResults
 from gatedrnn.study.settings import FIRST_SEED, CompareSettings, SearchSettings
 from gatedrnn.study.space import Dimension, Space, default_space, draw, read_space
 from gatedrnn.study.tuning import Search, tuning_curve
-from gatedrnn.train.recipes import RECIPES
-from gatedrnn.train.result import RunResult, read_record
-from gatedrnn.train.settings import ModelSettings, RunSettings, TrainSettings
+from gatedrnn.training.recipes import RECIPES
+from gatedrnn.training.result import RunResult, read_record
+from gatedrnn.training.settings import ModelSettings, RunSettings, TrainSettings
 
 SPACE = Space.model_validate(
     {"shared": {"learning_rate": {"low": 1e-4, "high": 1e-1, "scale": "log"}, "batch_size": {"choices": [32, 64, 128]}}}

@@ -17,8 +17,8 @@ from gatedrnn.study.statistics import MARGINS, Sample, Table
 from gatedrnn.study.tables import forecast_rows, ladder_rows, score_rows
 from gatedrnn.study.verdict import verdict
 from gatedrnn.terminal import Console
-from gatedrnn.train.outcomes import of_rows
-from gatedrnn.train.result import read_record
+from gatedrnn.training.outcomes import of_rows
+from gatedrnn.training.result import read_record
 
 KEPT = Path(__file__).parents[3] / "results"
 DIGITS = read_record(KEPT / "digits" / ComparisonResults.FILE, ComparisonResults)

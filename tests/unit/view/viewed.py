@@ -12,7 +12,7 @@ from gatedrnn.models import (
     GatedRNNForForecasting,
     GatedRNNForSequenceClassification,
 )
-from gatedrnn.train.finished import open_finished
+from gatedrnn.training.finished import open_finished
 
 ALLOWED = 1e-5
 TEXT = "The gate opens.\nThe state remembers, and it closes again. "

@@ -1,0 +1,170 @@
+"""Models whose training steps are timed, as this project's recipes train them, on random data of their shapes."""
+
+from collections.abc import Callable, Iterator, Mapping
+from copy import deepcopy
+from functools import partial
+from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from gatedrnn.benchmarking.measure import Contender, Setting, disagreement
+from gatedrnn.benchmarking.record import Shape, Sizes
+from gatedrnn.layers import RecurrentLayer
+from gatedrnn.models import (
+    GatedRNNConfig,
+    GatedRNNForCausalLM,
+    GatedRNNForecastConfig,
+    GatedRNNForForecasting,
+    GatedRNNForSequenceClassification,
+)
+from gatedrnn.models.modeling import GatedRNNPreTrainedModel
+from gatedrnn.training.recipes import with_options
+
+Batch: TypeAlias = dict[str, Tensor]
+ContenderT = TypeVar("ContenderT", bound=Contender)
+Loss: TypeAlias = Callable[[Callable[..., Any], Batch], Tensor]
+"""The loss of a model on a batch."""
+BASELINE = "lstm"
+DRAWS = 3
+"""The number of draws of weights and batches on which a model may pass: where rounding moves a number across g's kink,
+the gradients are not those of float64, and another draw is tried."""
+
+
+class Standard(NamedTuple):
+    """A model as a recipe of this project trains it."""
+
+    title: str
+    shape: Shape
+    """The number of sequences, their steps, and the width of the embedding."""
+    widths: Mapping[str, int]
+    """Hidden sizes by cell, for equal numbers of parameters; other cells have that of the LSTM."""
+    build: Callable[..., GatedRNNPreTrainedModel]
+    """Builds a model from cell and hidden size."""
+    batch: Callable[[Setting], Batch]
+    loss: Loss
+
+
+def standards(sizes: Sizes) -> Iterator[Standard]:
+    """Yield the models of the kept results: AG News, Tiny Shakespeare, WikiText-2, MNIST by pixels, ETTh1."""
+    scale = sizes.training_scale
+
+    def shape(batch: int, steps: int, width: int) -> Shape:
+        return max(2, batch // scale), max(4, steps // scale), max(8, width // scale)
+
+    def widths(**sizes: int) -> dict[str, int]:
+        return {cell: max(8, size // scale) for cell, size in sizes.items()}
+
+    words, characters, vocabulary = 23_487 // scale, 67, max(9, sizes.words // scale)
+    news = shape(64, 35, 128)
+    yield Standard(
+        "AG News", news, widths(mingru=512, lstm=128),
+        lambda cell, hidden: GatedRNNForSequenceClassification(GatedRNNConfig(
+            cell=cell, hidden_size=hidden, vocab_size=words, embedding_size=news[2], num_hidden_layers=1, num_labels=4,
+            pooling="max", token_dropout=0.25, embedding_dropout=0.5, head_dropout=0.4,
+        )),
+        partial(_texts, words), partial(_classified, 0.05),
+    )  # fmt: skip
+    plays = shape(32, 128, 128)
+    yield Standard(
+        "Tiny Shakespeare", plays, widths(mingru=340, lstm=117),
+        lambda cell, hidden: GatedRNNForCausalLM(GatedRNNConfig(
+            cell=cell, hidden_size=hidden, vocab_size=characters, embedding_size=plays[2], num_hidden_layers=4,
+            block=True, feed_forward_factor=2, dropout=0.1, pad_token_id=None,
+        )),
+        partial(_following, characters), _next_token,
+    )  # fmt: skip
+    articles = shape(20, 35, 256)
+    yield Standard(
+        "WikiText-2", articles, widths(mingru=342, lstm=235),
+        lambda cell, hidden: GatedRNNForCausalLM(GatedRNNConfig(
+            cell=cell, hidden_size=hidden, vocab_size=vocabulary, embedding_size=articles[2], num_hidden_layers=4,
+            block=True, feed_forward_factor=1, embedding_dropout=0.3, dropout=0.3, head_dropout=0.3, pad_token_id=None,
+        )),
+        partial(_following, vocabulary), _next_token,
+    )  # fmt: skip
+    pixels = shape(16, 784, 64)
+    yield Standard(
+        "MNIST", pixels, widths(mingru=128, lstm=53),
+        lambda cell, hidden: GatedRNNForSequenceClassification(GatedRNNConfig(
+            cell=with_options("mnist", cell), hidden_size=hidden, input_size=1, embedding_size=pixels[2],
+            num_hidden_layers=3, num_labels=10, block=True, feed_forward_factor=1,
+        )),
+        _images, partial(_classified, 0.0),
+    )  # fmt: skip
+    hours, day = shape(32, 119, 64), max(2, 24 // scale)
+    ahead = 4 * day
+    yield Standard(
+        "ETTh1", (hours[0], ahead + day - 1, hours[2]), widths(mingru=128, lstm=56),
+        lambda cell, hidden: GatedRNNForForecasting(GatedRNNForecastConfig(
+            cell=cell, hidden_size=hidden, embedding_size=hours[2], num_hidden_layers=1, horizon=ahead,
+            context=ahead, seasons=[day], linear_size=ahead, embedding_dropout=0.2, head_dropout=0.5,
+        )),
+        partial(_windows, ahead), lambda model, batch: cast(Tensor, model(**batch, origins=day).loss),
+    )  # fmt: skip
+
+
+IN_BFLOAT16 = ("WikiText-2", "MNIST")
+"""Models whose recipe trains scan cells under autocast."""
+
+
+def _tokens(vocabulary: int, batch: int, steps: int) -> Tensor:
+    return torch.randint(2, vocabulary, (batch, steps))
+
+
+def _texts(vocabulary: int, setting: Setting) -> Batch:
+    """Draw texts of unequal lengths."""
+    batch, steps, _ = setting.shape
+    lengths = torch.randint(steps // 2, steps + 1, (batch, 1))
+    lengths[0] = steps
+    mask = (torch.arange(steps) < lengths).long()
+    return {"input_ids": _tokens(vocabulary, batch, steps) * mask, "attention_mask": mask, "labels": _labels(batch, 4)}
+
+
+def _following(vocabulary: int, setting: Setting) -> Batch:
+    batch, steps, _ = setting.shape
+    return {name: _tokens(vocabulary, batch, steps) for name in ("input_ids", "shift_labels")}
+
+
+def _images(setting: Setting) -> Batch:
+    batch, steps, _ = setting.shape
+    return {"input_values": torch.rand(batch, steps, 1), "labels": _labels(batch, 10)}
+
+
+def _windows(ahead: int, setting: Setting) -> Batch:
+    batch, steps, _ = setting.shape
+    return {"past_values": torch.randn(batch, steps).cumsum(1), "labels": torch.randn(batch, ahead)}
+
+
+def _labels(batch: int, classes: int) -> Tensor:
+    return torch.arange(batch) % classes
+
+
+def _classified(smoothing: float, model: Callable[..., Any], batch: Batch) -> Tensor:
+    inputs = {name: x for name, x in batch.items() if name != "labels"}
+    logits = model(**inputs).logits
+    wide = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    return cross_entropy(wide, batch["labels"], label_smoothing=smoothing)
+
+
+def _next_token(model: Callable[..., Any], batch: Batch) -> Tensor:
+    return cast(Tensor, model(**batch).loss)
+
+
+def in_float64(model: nn.Module) -> nn.Module:
+    """Copy a model in float64 whose layers run in plain torch, as a reference."""
+    exact = deepcopy(model).double()
+    for module in exact.modules():
+        if isinstance(module, RecurrentLayer):
+            module.backend = "reference"
+    return exact
+
+
+def first_right(draw: Callable[[int], ContenderT]) -> ContenderT:
+    """Return the contender of the first draw that passes the accuracy check; of the last if none does."""
+    for number in range(DRAWS - 1):
+        contender = draw(number)
+        if disagreement(contender, forward=False) is None:
+            return contender
+    return draw(DRAWS - 1)

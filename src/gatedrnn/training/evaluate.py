@@ -1,0 +1,160 @@
+"""Scores of a model while its run is under way, and at its end: accuracy; perplexity and bits per byte; or errors of
+forecasts."""
+
+import math
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from accelerate import Accelerator
+from torch import Tensor, nn
+
+from gatedrnn.data import Examples, Lanes, Windows
+from gatedrnn.models import GatedRNNForCausalLM
+from gatedrnn.training.forecast_scores import tally_windows
+from gatedrnn.training.metrics import judge
+from gatedrnn.training.outcomes import Outcomes, of_rows, of_text
+from gatedrnn.training.result import Scores
+from gatedrnn.training.sharing import in_turns
+
+
+class Evaluation(NamedTuple):
+    """The scores and outcomes of a model on one split."""
+
+    scores: Scores
+    outcomes: Outcomes
+    confusion: list[list[int]] | None = None
+    """[true][predicted], of classes."""
+    each_label: list[list[list[int]]] | None = None
+    """The table of each of several labels a row: [lacks it, has it][not predicted, predicted]."""
+
+
+class _OfRows(NamedTuple):
+    """The results on a batch of labels."""
+
+    loss: float
+    confusion: Tensor
+    right: np.ndarray
+    labelled: np.ndarray
+
+
+@torch.no_grad()
+def evaluate(model: nn.Module, split: Examples | Lanes | Windows, accelerator: Accelerator) -> Evaluation:
+    """Scores of `model` on every example, or every token, once: examples and windows are shared by all processes, a
+    text, whose state goes from its first token to its last, is read by each."""
+    was_training = model.training
+    model.eval()
+    if isinstance(split, Lanes):
+        evaluation = _text(model, split)
+    elif isinstance(split, Windows):
+        evaluation = _future(model, split, accelerator)
+    elif split.metric is not None:
+        evaluation = _by_metric(model, split, accelerator)
+    else:
+        evaluation = (_numbers if split.are_numbers else _classes)(model, split, accelerator)
+    model.train(was_training)
+    return evaluation
+
+
+def _classes(model: Any, examples: Examples, accelerator: Accelerator) -> Evaluation:
+    """`confusion[true][predicted]` counts labels; a step labelled -100 does not count anywhere."""
+    classes = model.num_labels
+    confusion = torch.zeros(classes * classes, dtype=torch.int64)
+    loss = 0.0
+    right, labelled = (np.zeros(len(examples)) for _ in range(2))
+
+    def score(rows: np.ndarray) -> _OfRows:
+        batch = examples.collate(rows)
+        with accelerator.autocast():
+            output = model(**{name: tensor.to(accelerator.device) for name, tensor in batch.items()})
+        labels = batch["labels"]
+        predicted = output.logits.argmax(-1).cpu()
+        counted = labels != -100
+        return _OfRows(
+            loss=output.loss.item() * int(counted.sum()),
+            confusion=torch.bincount(labels[counted] * classes + predicted[counted], minlength=classes * classes),
+            right=(counted & (predicted == labels)).view(len(rows), -1).sum(1).numpy(),
+            labelled=counted.view(len(rows), -1).sum(1).numpy(),
+        )
+
+    batches = list(examples.evaluation_rows())
+    for rows, scored in zip(batches, in_turns(accelerator, score, batches), strict=True):
+        loss, confusion = loss + scored.loss, confusion + scored.confusion
+        right[rows], labelled[rows] = scored.right, scored.labelled
+    total = int(confusion.sum())
+    table = confusion.view(classes, classes)
+    scores = Scores(loss=loss / total, accuracy=int(table.trace()) / total)
+    return Evaluation(scores, of_rows(right, labelled), table.tolist())
+
+
+def _by_metric(model: Any, examples: Examples, accelerator: Accelerator) -> Evaluation:
+    """Evaluate by a metric of the examples' own, from the outputs for all of them."""
+
+    def answer(rows: np.ndarray) -> np.ndarray:
+        batch = examples.collate(rows)
+        del batch["labels"]
+        with accelerator.autocast():
+            output = model(**{name: tensor.to(accelerator.device) for name, tensor in batch.items()})
+        answers: np.ndarray = output.logits.double().cpu().numpy()
+        return answers
+
+    batches, outputs = list(examples.evaluation_rows()), [np.empty(0)] * len(examples)
+    for rows, answers in zip(batches, in_turns(accelerator, answer, batches), strict=True):
+        for row, answer_row in zip(rows.tolist(), answers, strict=True):
+            outputs[row] = answer_row if answer_row.ndim == 1 else answer_row[: examples.lengths[row]]
+    return Evaluation(*judge(examples, outputs))
+
+
+def _numbers(model: Any, examples: Examples, accelerator: Accelerator) -> Evaluation:
+    """The mean squared error, and the share of answers that are near enough, or their mean absolute error."""
+    loss, right, error = 0.0, np.zeros(len(examples)), np.zeros(len(examples))
+
+    def miss(rows: np.ndarray) -> Tensor:
+        batch = examples.collate(rows)
+        with accelerator.autocast():
+            output = model(**{name: tensor.to(accelerator.device) for name, tensor in batch.items()})
+        off: Tensor = output.logits[:, 0].cpu() - batch["labels"]
+        return off
+
+    batches = list(examples.evaluation_rows())
+    for rows, off in zip(batches, in_turns(accelerator, miss, batches), strict=True):
+        loss += float((off / examples.unit).square().sum())
+        right[rows], error[rows] = (off.abs() < examples.within).numpy(), off.abs().numpy() / examples.unit
+    if not examples.within:
+        scaled = float(error.mean())
+        scores = Scores(loss=loss / len(examples), scaled_mae=scaled, mae=scaled * examples.unit)
+        return Evaluation(scores, of_rows(error, np.ones(len(examples))))
+    scores = Scores(loss=loss / len(examples), accuracy=int(right.sum()) / len(examples))
+    return Evaluation(scores, of_rows(right, np.ones(len(examples))))
+
+
+def _text(model: Any, text: Lanes) -> Evaluation:
+    """Evaluate a text from its first token to its last with one state, in float32 whatever the training was in."""
+    losses = token_losses(model, text)
+    stream = text.stream
+    nats = float(losses.sum())
+    scores = Scores(
+        loss=nats / len(losses),
+        perplexity=math.exp(min(nats / len(losses), 700.0)),
+        bits_per_byte=nats / math.log(2) / stream.text_bytes,
+        tokens=len(losses),
+    )
+    return Evaluation(scores, of_text(losses, stream.starts))
+
+
+def _future(model: Any, windows: Windows, accelerator: Accelerator) -> Evaluation:
+    with accelerator.autocast():
+        tally, loss = tally_windows(model, windows, partial(in_turns, accelerator))
+    return Evaluation(tally.scores(loss), tally.outcomes())
+
+
+@torch.no_grad()
+def token_losses(model: GatedRNNForCausalLM, text: Lanes) -> np.ndarray:
+    """The loss of each token of a text in nats, (tokens,), float64: read as one lane, the state carried throughout."""
+    state, losses = None, []
+    for index in range(text.steps_per_epoch(1)):
+        batch = {name: tensor.to(model.device) for name, tensor in text.batch(0, 0, index, 1).items()}
+        chunk_losses, state = model.token_losses(**batch, past_key_values=state)
+        losses.append(chunk_losses[0].double().cpu())
+    return torch.cat(losses).numpy()

@@ -1,0 +1,304 @@
+"""Forecasts of a finished model, for tables and pictures: of the steps after a table's end, and of its own test."""
+
+import itertools
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar, cast
+
+import numpy as np
+from pydantic import Field
+
+from gatedrnn import manifest
+from gatedrnn.data import TaskData, Windows, load_task
+from gatedrnn.data.forecast.future import Asked, asked_of, read_asked
+from gatedrnn.data.forecast.table import Columns
+from gatedrnn.data.forecast.task import check_float32, read_tables
+from gatedrnn.data.rows import RawTable
+from gatedrnn.data.settings import ForecastTask
+from gatedrnn.errors import DataError
+from gatedrnn.models import GatedRNNForForecasting
+from gatedrnn.models.forecast_units import naive_forecast
+from gatedrnn.records import Json
+from gatedrnn.training.finished import open_finished, open_tested
+from gatedrnn.training.folder import RunFolder
+from gatedrnn.training.forecast_scores import ForecastTally
+from gatedrnn.training.predict import write_predictions
+from gatedrnn.training.result import Record
+from gatedrnn.training.so_far import data_of
+
+ROWS = 256
+"""Series that are forecast together."""
+SHOWN = 4
+"""Series that are drawn."""
+HARDEST = 2
+"""Forecasts of the test that are drawn because they are furthest off."""
+LEANS = 0.2
+"""The fraction of the mean error below which a bias is not worth a number."""
+
+
+class Drawn(Record):
+    """One forecast, to be drawn."""
+
+    series: str
+    times: list[str | float]
+    """The times of the context and the horizon."""
+    past: list[float | None]
+    """Values of the context."""
+    truth: list[float | None]
+    """Values of the horizon; empty after a table's end."""
+    quantiles: list[list[float]]
+    """(horizon, quantiles)"""
+
+
+class Forecasts(Record):
+    """forecasts.json of a run's folder: what its page draws."""
+
+    VERSION: ClassVar[int] = 1
+
+    version: int = Field(VERSION, alias="schema")
+    levels: list[float]
+    test: list[Drawn]
+    """The last forecast of the test part of a few series."""
+    future: list[Drawn]
+    """The forecasts of the same series after their end; empty where known covariates are missing there."""
+    error_by_step: dict[str, list[float]] = {}
+    """Mean scaled error of the test at each step of the horizon: of the model, and of naive forecasts; empty without a
+    test."""
+    coverage: dict[str, float] = {}
+    """The share of test values at or below each quantile."""
+    bias: float | None = None
+    """Scaled error of the median in the mean of the test, with its sign: above 0 where forecasts are too high."""
+    hardest: list[Drawn] = []
+    """The forecasts of the test that are furthest off."""
+
+    def sentences(self) -> list[str]:
+        """The model beside naive forecasts; how wide its intervals are; whether it leans to one side."""
+        if not self.error_by_step:
+            return ["no test: the series are too short to set a part apart"]
+        nominal = self.levels[-1] - self.levels[0]
+        inside = self.coverage[f"{self.levels[-1]!r}"] - self.coverage[f"{self.levels[0]!r}"]
+        lines = [self.sentence()]
+        if nominal:
+            lines.append(f"{inside:.0%} of the test values lie in the {nominal:.0%} interval")
+        error = float(np.mean(self.error_by_step["model"]))
+        if not self.bias or not error:
+            return lines
+        side, part = "high" if self.bias > 0 else "low", abs(self.bias) / error
+        much = f"by {part:.0%} of the mean error" if part >= LEANS else "by little beside the mean error"
+        return [*lines, f"in the mean, forecasts are too {side} {much}"]
+
+    def sentence(self) -> str:
+        """The model beside naive forecasts, on the test."""
+        errors = {name: float(np.mean(steps)) for name, steps in self.error_by_step.items()}
+        mine, others = errors.pop("model"), [f"{name} {error:.3f}" for name, error in errors.items()]
+        best = min(errors.values())
+        if not best:
+            return f"test mase {mine:.3f}: naive forecasts make no error there: it is flat"
+        less = f"{1 - mine / best:.0%}"
+        better = f"{less} less than" if mine < best and less != "0%" else "no better than"
+        return f"test mase {mine:.3f}: {better} the better of {' and '.join(others)}"
+
+
+def asked_of_data(settings: ForecastTask) -> Asked:
+    """The steps after the end of a task's own data.
+
+    Raises:
+        DataError: known covariates of the horizon are missing, or columns of a wide table end at different times.
+    """
+    inputs = cast(dict[str, Any], load_task(settings).model_inputs)
+    table = read_tables(settings, future=True).table
+    asked = asked_of(table, settings.calendar, inputs["context"], inputs["horizon"])
+    times_of(asked)
+    return asked
+
+
+def times_of(asked: Asked) -> list[list[Json]]:
+    """The times of the horizon of each series.
+
+    Raises:
+        DataError: columns of a wide table end at different times.
+    """
+    both = zip(asked.table.series, asked.origins, strict=True)
+    future = [list[Json](series.form.written(series.times[origin:])) for series, origin in both]
+    if asked.table.columns.series is None and len({str(moments) for moments in future}) > 1:
+        ends = zip(asked.table.series, future, strict=True)
+        said = ", ".join(f"{series.name} at {moments[0]}" for series, moments in list(ends)[:10])
+        raise DataError(
+            f"{asked.table.source['name']}: the columns end at different times, so that their forecasts begin apart: "
+            f"{said}; forecast a long table, or fill the columns to one end"
+        )
+    return future
+
+
+def quantiles_of(model: GatedRNNForForecasting, asked: Asked) -> np.ndarray:
+    """(series, horizon, quantiles), float64, of the steps after the last value of each series."""
+    batch, parts = asked.batch(), []
+    for first in range(0, len(asked.origins), ROWS):
+        part = {name: tensor[first : first + ROWS] for name, tensor in batch.items()}
+        parts.append(model.predict(**cast(dict[str, Any], part)).numpy())
+    return np.concatenate(parts)
+
+
+def asked_of_file(model: GatedRNNForForecasting, file: Path) -> Asked:
+    """A file read as that of training was.
+
+    Raises:
+        DataError: it cannot be read so, or known covariates of the horizon are missing.
+    """
+    how = model.config.table
+    if how is None:
+        raise DataError("this model was not trained on a table; call it in Python")
+    columns = Columns(**{name: _tuple(how[name]) for name in Columns._fields if name in how})
+    calendar = cast(tuple[str, ...], _tuple(how["calendar"]))
+    asked = read_asked(file, columns, calendar, model.config.context, model.config.horizon)
+    config = model.config
+    if config.channel_means is not None and config.channel_deviations is not None:
+        check_float32(asked.table, config.channel_means, config.channel_deviations)
+    return asked
+
+
+def write_forecast(model: GatedRNNForForecasting, asked: Asked, output: Path) -> None:
+    """The forecast of a table as a file; its ending decides the kind.
+
+    Raises:
+        DataError: columns of a wide table end at different times.
+    """
+    columns = table_of(asked, quantiles_of(model, asked), model.config.levels)
+    write_predictions(output, RawTable(columns), {}, str(asked.table.source["name"]))
+
+
+def table_of(asked: Asked, quantiles: np.ndarray, levels: list[float]) -> dict[str, list[Json]]:
+    """A forecast as columns, with the names of the table: the median under the target's own, each other quantile with
+    its level after it, as in y_0.9, or as in y_q0.9 where the table has such a name itself. Long where the table was
+    long, else a row a time."""
+    table, middle = asked.table, levels.index(0.5)
+    time, series = cast(str, table.columns.time), table.columns.series
+    times = times_of(asked)
+    targets = table.columns.target
+    names = [name for name in (time, series, *targets) if name is not None]
+
+    def ends(mark: str) -> list[str]:
+        return ["" if place == middle else f"{mark}{level!r}" for place, level in enumerate(levels)]
+
+    marks = (f"_{'q' * count}" for count in itertools.count())
+    after = next(found for found in map(ends, marks) if _distinct(names, targets, [end for end in found if end]))
+
+    def named(target: str, values: np.ndarray) -> dict[str, list[Json]]:
+        order = [middle, *(place for place in range(len(levels)) if place != middle)]
+        return {f"{target}{after[place]}": values[..., place].ravel().tolist() for place in order}
+
+    if series is not None:
+        names = [one.name for one in table.series for _ in range(quantiles.shape[1])]
+        return {
+            series: list[Json](names), time: [moment for moments in times for moment in moments],
+            **named(table.columns.target[0], quantiles),
+        }  # fmt: skip
+    found: dict[str, list[Json]] = {time: times[0]}
+    for one, values in zip(table.series, quantiles, strict=True):
+        found |= named(one.name, values)
+    return found
+
+
+def _distinct(names: Sequence[str], targets: Sequence[str], ends: Sequence[str]) -> bool:
+    """Whether no two columns would have one name."""
+    columns = [*names, *(f"{target}{end}" for target in targets for end in ends)]
+    return len(set(columns)) == len(columns)
+
+
+def write_forecasts(path: Path) -> Forecasts:
+    """Write forecasts.json into a finished run's folder, and return it."""
+    folder = RunFolder(path)
+    settings = folder.settings().data
+    tested, final = (cast(GatedRNNForForecasting, opened(path).model) for opened in (open_tested, open_finished))
+    data = data_of(folder)
+    assert isinstance(settings, ForecastTask) and isinstance(data.train, Windows)
+    windows = cast(Windows | None, data.evaluation.get("test"))
+    chosen = np.unique(np.linspace(0, len(data.train.series) - 1, SHOWN).round().astype(int))
+    scored = {} if windows is None else _by_step(tested, windows, data)
+    forecasts = Forecasts(
+        levels=final.config.levels,
+        test=[] if windows is None else _last_of_test(tested, windows, chosen),
+        future=_after_the_end(final, settings, chosen),
+        **scored,
+    )
+    forecasts.write(folder.forecasts)
+    manifest.add(path, folder.forecasts.name)
+    return forecasts
+
+
+def _last_of_test(model: GatedRNNForForecasting, windows: Windows, chosen: np.ndarray) -> list[Drawn]:
+    drawn = []
+    for number in chosen:
+        places = windows.places[windows.places[:, 0] == number]
+        if not len(places):
+            continue
+        drawn.append(_of_window(model, windows, places[-1]))
+    return drawn
+
+
+def _of_window(model: GatedRNNForForecasting, windows: Windows, place: np.ndarray) -> Drawn:
+    batch = windows.collate(place[None])
+    labels = batch.pop("labels")
+    quantiles = model.predict(**cast(dict[str, Any], batch))
+    return _drawn(windows, int(place[0]), int(place[1]), quantiles[0].numpy(), labels[0].numpy())
+
+
+def _after_the_end(model: GatedRNNForForecasting, settings: ForecastTask, chosen: np.ndarray) -> list[Drawn]:
+    try:
+        asked = asked_of_data(settings)
+    except DataError:  # the future of known covariates is not in the file
+        return []
+    quantiles = quantiles_of(model, asked)
+    return [
+        _drawn(asked.windows, int(number), int(asked.origins[number]), quantiles[number], np.empty(0))
+        for number in chosen
+    ]
+
+
+def _drawn(windows: Windows, number: int, origin: int, quantiles: np.ndarray, truth: np.ndarray) -> Drawn:
+    series, first = windows.series[number], max(0, origin - windows.context)
+    return Drawn(
+        series=series.name, times=series.form.written(series.times[first : origin + windows.horizon]),
+        past=_known(series.values[first:origin]), truth=_known(truth), quantiles=quantiles.tolist(),
+    )  # fmt: skip
+
+
+def _by_step(model: GatedRNNForForecasting, windows: Windows, data: TaskData) -> dict[str, Any]:
+    levels, done = model.config.levels, 0
+    season = cast(list[int], data.model_inputs["seasons"])[0]
+    tallies = {name: ForecastTally(windows, levels) for name in ("model", "last value", "seasonal naive")}
+    below, count, leaning, scaled = np.zeros(len(levels)), 0, 0.0, 0
+    for batch in windows.evaluation_batches():
+        labels = batch.pop("labels").numpy()
+        quantiles = model.predict(**cast(dict[str, Any], batch)).numpy()
+        for name, steps in (("last value", 1), ("seasonal naive", season)):
+            naive = naive_forecast(batch["past_values"], steps, windows.horizon).numpy()
+            tallies[name].add(done, naive[..., None].repeat(len(levels), axis=2), labels, may_lack=True)
+        tallies["model"].add(done, quantiles, labels)
+        seen = ~np.isnan(labels)
+        unit = windows.naive_error[windows.places[done : done + len(labels), 0], None]
+        off = (quantiles[..., levels.index(0.5)] - labels) / unit
+        leaning, scaled = leaning + float(np.nansum(off)), scaled + int((~np.isnan(off)).sum())
+        below += ((labels[..., None] <= quantiles) & seen[..., None]).sum((0, 1))
+        count, done = count + int(seen.sum()), done + len(labels)
+    return {
+        "error_by_step": {name: tally.error_by_step() for name, tally in tallies.items()},
+        "coverage": {f"{level!r}": float(value / max(1, count)) for level, value in zip(levels, below, strict=True)},
+        "bias": leaning / scaled if scaled else None,
+        "hardest": _furthest_off(model, windows, tallies["model"]),
+    }
+
+
+def _furthest_off(model: GatedRNNForForecasting, windows: Windows, tally: ForecastTally) -> list[Drawn]:
+    unit = windows.naive_error[windows.places[:, 0]]
+    off = tally.absolute / np.maximum(1, tally.labels) / unit
+    order = np.argsort(-np.where(np.isnan(off), -1.0, off), kind="stable")[:HARDEST]
+    return [_of_window(model, windows, windows.places[number]) for number in order]
+
+
+def _tuple(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _known(values: np.ndarray) -> list[float | None]:
+    return [None if np.isnan(value) else float(value) for value in values]

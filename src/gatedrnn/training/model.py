@@ -1,0 +1,139 @@
+"""The model of a run: its configuration from the settings, its folder, and the card in that folder."""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import cast
+
+from huggingface_hub.errors import StrictDataclassClassValidationError
+from jinja2 import Environment, PackageLoader
+from transformers.utils.logging import disable_progress_bar
+
+from gatedrnn import manifest
+from gatedrnn.data import Examples, RunningText, TaskData, Windows
+from gatedrnn.data.tokenizers import is_by_line
+from gatedrnn.errors import DataError, UsageError, reason
+from gatedrnn.models import (
+    GatedRNNConfig,
+    GatedRNNForCausalLM,
+    GatedRNNForForecasting,
+    GatedRNNForSequenceClassification,
+    GatedRNNForTokenClassification,
+)
+from gatedrnn.models.modeling import GatedRNNPreTrainedModel
+from gatedrnn.models.structure import Structure
+from gatedrnn.records import environment, sync
+from gatedrnn.training.checkpoint import written_whole
+from gatedrnn.training.result import RunResult
+from gatedrnn.training.settings import OF_TEXTS, RunSettings, in_flags
+from gatedrnn.training.text_parts import fill_tables, text_fields
+from gatedrnn.training.typical_errors import typical_errors
+
+
+def build_config(run: RunSettings, data: TaskData) -> GatedRNNConfig:
+    """The configuration of a run's model."""
+    if run.model.token_dropout and data.model_inputs["unk_token_id"] is None:
+        raise DataError(f"--token-dropout: {data.name} has no unknown token; leave it at 0")
+    forecasts = isinstance(data.train, Windows)
+    options = run.model.model_dump(
+        exclude={"layers", "tied", *OF_TEXTS, *(() if forecasts else ("linear_size",))}
+    ) | text_fields(run, data)
+    if forecasts:
+        options["typical_errors"] = typical_errors(data)
+    if run.model.random_convolutions:
+        options["longest_steps"] = int(cast(Examples, data.train).lengths.max())
+    if run.backbone is not None:
+        # It has blocks of its own; --block is for the cells that it is compared with.
+        options |= {"block": False, "window": data.train.length if isinstance(data.train, RunningText) else None}
+    with _refusing():
+        config = HEADS[data.labelled].config_class(
+            cell=run.backbone or run.cell,
+            hidden_size=run.hidden_size,
+            num_hidden_layers=run.model.layers,
+            tie_word_embeddings=run.model.tied,
+            id2label=dict(enumerate(data.label_names)),
+            label2id={name: i for i, name in enumerate(data.label_names)},
+            **data.model_inputs,
+            **options,
+        )
+    return config
+
+
+@contextmanager
+def _refusing() -> Iterator[None]:
+    """Turn a model's refusal of its settings into an error of the command's flags."""
+    try:
+        yield
+    except StrictDataclassClassValidationError as error:  # a configuration's, whose cause has the sentence
+        raise UsageError(in_flags(str(error.__cause__ or error))) from error
+    except ValueError as error:
+        raise UsageError(in_flags(reason(error))) from error
+
+
+HEADS = {
+    "sequence": GatedRNNForSequenceClassification, "step": GatedRNNForTokenClassification, "next": GatedRNNForCausalLM,
+    "future": GatedRNNForForecasting,
+}  # fmt: skip
+
+
+def build_model(run: RunSettings, data: TaskData) -> GatedRNNPreTrainedModel:
+    """A new model, drawn from torch's random numbers."""
+    config = build_config(run, data)
+    with _refusing():
+        model = HEADS[data.labelled](config)
+    fill_tables(model, run, data)
+    if data.labelled == "next" and is_by_line(data.tokenizer):
+        model.generation_config.eos_token_id = None  # it ends a line, not the text
+    return model
+
+
+def write_model(model: GatedRNNPreTrainedModel, data: TaskData, folder: Path, card: str) -> None:
+    """A Hugging Face folder with its card, and the tokenizer if there is one; whole or not there."""
+    temporary = folder.with_name(f"{folder.name}.writing")
+    shutil.rmtree(temporary, ignore_errors=True)
+    shutil.rmtree(folder, ignore_errors=True)
+    disable_progress_bar()
+    temporary.mkdir(parents=True)
+    with written_whole(temporary):
+        model.save_pretrained(temporary)
+        if data.tokenizer is not None:
+            data.tokenizer.save_pretrained(temporary)
+        names = sorted(path.name for path in temporary.iterdir())
+        for name in names:
+            sync(temporary / name)
+        manifest.add(temporary, *names)
+        (temporary / "README.md").write_text(card, encoding="utf-8")  # not summed: it is there to be edited
+    temporary.rename(folder)
+
+
+PIPELINES = {"sequence": "text-classification", "step": "token-classification", "next": "text-generation"}
+"""The pipelines of models with a tokenizer, by the unit of their labels."""
+CLASSES = {
+    "sequence": "AutoModelForSequenceClassification", "step": "AutoModelForTokenClassification",
+    "next": "AutoModelForCausalLM", "future": "AutoModelForTimeSeriesPrediction",
+}  # fmt: skip
+
+
+def model_card(
+    settings: RunSettings, data: TaskData, structure: Structure, parameters: dict[str, int], result: RunResult
+) -> str:
+    """Markdown for the model's folder. Names data by set and sha256, never by path, and holds none of its text."""
+    card = Environment(loader=PackageLoader("gatedrnn.training"), trim_blocks=True, lstrip_blocks=True)
+    return card.get_template("card.md").render(
+        settings=settings.shown(), data=data, structure=structure, parameters=parameters,
+        scores=scores_of(result), result=result, environment=environment(), labelled=data.labelled,
+        pipeline=PIPELINES[data.labelled] if data.tokenizer is not None else None, auto=CLASSES[data.labelled],
+    )  # fmt: skip
+
+
+def scores_of(result: RunResult) -> dict[str, dict[str, float]]:
+    """The scores of a result, by split and name, in words; first the one that the best weights were chosen by."""
+    by_unit = {}
+    for split, scores in result.scores.items():
+        _, _, length = split.partition("test_")
+        named = scores.model_dump(exclude_none=True)
+        first = dict.fromkeys(("mae", "scaled_mae") if result.metric == "scaled_mae" else (result.metric,))
+        ordered = {name: named[name] for name in (*first, *named) if name in named}
+        by_unit[f"test at length {length}" if length else split] = {k.replace("_", " "): v for k, v in ordered.items()}
+    return by_unit

@@ -1,0 +1,272 @@
+"""The loss that a run minimises, and the metric by which its best weights are chosen."""
+
+from pathlib import Path
+from typing import NamedTuple, Protocol, cast
+
+import numpy as np
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy, mse_loss
+
+from gatedrnn.data import SERIES, Batch, Examples, Lanes, TaskData, Windows
+from gatedrnn.errors import DataError
+from gatedrnn.models import GatedRNNCache, GatedRNNConfig
+from gatedrnn.records import naming
+from gatedrnn.training.metrics import LOWER_IS_BETTER
+from gatedrnn.training.result import Scores
+from gatedrnn.training.settings import TrainSettings
+
+
+class Metric(NamedTuple):
+    """The score that is reported first."""
+
+    name: str
+    higher_is_better: bool
+    takes_last: bool = False
+    """Whether the last weights are taken for the best: a validation of a few examples would choose by chance."""
+
+    def rank(self, scores: Scores) -> tuple[float, float]:
+        """The rank of scores, the largest being the best: the score, then the loss."""
+        return getattr(scores, self.name) * (1 if self.higher_is_better else -1), -scores.loss
+
+
+ACCURACY, PERPLEXITY = Metric("accuracy", True), Metric("perplexity", False)
+ENOUGH = 50
+"""Examples, or windows, of a validation by which weights are chosen, where files of series are small: an accuracy of so
+many has a standard error of 0.05."""
+MASE, SCALED_MAE = Metric("mase", False), Metric("scaled_mae", False)
+
+
+class Objective(Protocol):
+    """A loss over batches, and whatever goes from one batch to the next."""
+
+    metric: Metric
+
+    def count(self, batch: Batch) -> int:
+        """Labels in a batch."""
+        ...
+
+    def loss(self, model: nn.Module, batch: Batch, items: int) -> Tensor:
+        """The sum of the loss over this batch's labels, divided by `items`."""
+        ...
+
+    def begin(self) -> None:
+        """A new epoch."""
+        ...
+
+    def save(self, into: Path, rank: int) -> None:
+        """Save what goes from batch to batch into a checkpoint."""
+        ...
+
+    def load(self, folder: Path, rank: int, ranks: int) -> None:
+        """Load what `save` wrote, whatever the number of processes was."""
+        ...
+
+
+class _Stateless:
+    """An objective that carries nothing from batch to batch: nothing of it is in a checkpoint."""
+
+    def begin(self) -> None:
+        pass
+
+    def save(self, into: Path, rank: int) -> None:
+        pass
+
+    def load(self, folder: Path, rank: int, ranks: int) -> None:
+        pass
+
+
+class Classification(_Stateless):
+    """Cross-entropy of labels of sequences or steps.
+
+    Args:
+        smoothing: probability mass of each label that is spread over all.
+        metric: by which the best weights are chosen.
+        weights: of each class in the loss, (classes,); None for equal ones.
+    """
+
+    def __init__(self, smoothing: float, metric: Metric, weights: Tensor | None = None) -> None:
+        self.smoothing, self.metric, self.weights = smoothing, metric, weights
+
+    def count(self, batch: Batch) -> int:
+        return int((batch["labels"] != -100).sum())
+
+    def loss(self, model: nn.Module, batch: Batch, items: int) -> Tensor:
+        votes = _votes(model, batch)
+        labels = batch["labels"].expand(votes.shape[:-1])
+        total = cross_entropy(
+            votes.flatten(0, -2).float(), labels.flatten(), label_smoothing=self.smoothing, reduction="sum",
+            weight=None if self.weights is None else self.weights.to(votes.device),
+        )  # fmt: skip
+        return total / (items * len(votes))
+
+
+class SeveralLabels(_Stateless):
+    """Binary cross-entropy of each label that a row may have, in the mean over labels.
+
+    Args:
+        smoothing: probability mass of each label that is spread over having and lacking it.
+        metric: by which the best weights are chosen.
+        weights: of having each label in the loss, (labels,), beside 1 of lacking it; None for 1.
+    """
+
+    def __init__(self, smoothing: float, metric: Metric, weights: Tensor | None = None) -> None:
+        self.smoothing, self.metric, self.weights = smoothing, metric, weights
+
+    def count(self, batch: Batch) -> int:
+        return batch["labels"].numel()
+
+    def loss(self, model: nn.Module, batch: Batch, items: int) -> Tensor:
+        votes = _votes(model, batch)
+        labels = (batch["labels"] * (1 - self.smoothing) + self.smoothing / 2).expand(votes.shape)
+        total = binary_cross_entropy_with_logits(
+            votes.float(), labels, reduction="sum",
+            pos_weight=None if self.weights is None else self.weights.to(votes.device),
+        )  # fmt: skip
+        return total / (items * len(votes))
+
+
+class Regression(_Stateless):
+    """Squared error of one number a sequence, in units of the labels' deviation where it is known."""
+
+    def __init__(self, config: GatedRNNConfig, metric: Metric) -> None:
+        self.unit, self.metric = config.label_deviation or 1.0, metric
+
+    def count(self, batch: Batch) -> int:
+        return len(batch["labels"])
+
+    def loss(self, model: nn.Module, batch: Batch, items: int) -> Tensor:
+        votes = _votes(model, batch)
+        off = ((votes[..., 0] - batch["labels"]) / self.unit).float()
+        return mse_loss(off, torch.zeros_like(off), reduction="sum") / (items * len(votes))
+
+
+class Quantiles(_Stateless):
+    """Pinball loss of the quantiles of every forecast of a window; windows count alike, whatever labels are missing."""
+
+    def __init__(self, origins: int, metric: Metric) -> None:
+        self.origins, self.metric = origins, metric
+
+    def count(self, batch: Batch) -> int:
+        return len(batch["labels"])
+
+    def loss(self, model: nn.Module, batch: Batch, items: int) -> Tensor:
+        return model(**batch, origins=self.origins).loss * (len(batch["labels"]) / items)
+
+
+def _votes(model: nn.Module, batch: Batch) -> Tensor:
+    """The output of each member, (members, batch, …, labels); without the labels, from which the model would make a
+    loss of its own.
+    """
+    output = model(**{name: tensor for name, tensor in batch.items() if name != "labels"})
+    votes: Tensor = output.logits.unsqueeze(0) if output.votes is None else output.votes
+    return votes
+
+
+class NextToken:
+    """Cross-entropy of the next token.
+
+    Args:
+        config: of the model.
+        carries: whether each row goes on where it ended in the batch before: its state is carried, without its history.
+    """
+
+    metric = PERPLEXITY
+
+    def __init__(self, config: GatedRNNConfig, carries: bool) -> None:
+        self.config, self.carries = config, carries
+        self.carry: GatedRNNCache | None = None
+
+    def count(self, batch: Batch) -> int:
+        return batch["shift_labels"].numel()
+
+    def loss(self, model: nn.Module, batch: Batch, items: int) -> Tensor:
+        output = model(**batch, past_key_values=self.carry, use_cache=self.carries, num_items_in_batch=items,
+                       skip_logits=True)  # fmt: skip
+        if self.carries:
+            self.carry = output.past_key_values.detached()
+        return output.loss
+
+    def begin(self) -> None:
+        self.carry = None
+
+    def save(self, into: Path, rank: int) -> None:
+        if self.carry is not None:
+            with naming(into / self._file(rank), SafetensorError):
+                save_file(self.carry.tensors(), into / self._file(rank))
+
+    def load(self, folder: Path, rank: int, ranks: int) -> None:
+        count = len(list(folder.glob(self._file("*"))))
+        pieces = [load_file(folder / self._file(number)) for number in range(count)]
+        self.carry = None if not pieces else GatedRNNCache.of_tensors(self.config, _shared_anew(pieces, rank, ranks))
+
+    @staticmethod
+    def _file(rank: int | str) -> str:
+        return f"carry-{rank}.safetensors"
+
+
+def metric_of(data: TaskData) -> Metric:
+    """The score of a task."""
+    examples = data.evaluation.get("validation", data.train)
+    if isinstance(examples, Examples) and examples.metric is not None:
+        return Metric(examples.metric, examples.metric not in LOWER_IS_BETTER)
+    if isinstance(examples, Examples) and examples.are_numbers and not examples.within:
+        return SCALED_MAE
+    return {"next": PERPLEXITY, "future": MASE}.get(data.labelled, ACCURACY)
+
+
+def objective_of(data: TaskData, config: GatedRNNConfig, train: TrainSettings) -> Objective:
+    """The one that fits the labels of the data.
+
+    Raises:
+        DataError: classes shall be balanced whose examples are drawn without end.
+    """
+    if data.labelled == "next":
+        return NextToken(config, carries=isinstance(data.train, Lanes))
+    validation = data.evaluation.get("validation")
+    if isinstance(data.train, Windows):
+        few = validation is not None and len(cast(Windows, validation)) < ENOUGH
+        return Quantiles(data.train.origins, MASE._replace(takes_last=few))
+    if config.problem_type == "regression":
+        return Regression(config, metric_of(data))
+    if config.problem_type == "multi_label_classification":
+        balance = None if train.class_weight is None else balancing(data)
+        return SeveralLabels(train.label_smoothing, metric_of(data), balance)
+    few = data.name == SERIES and validation is not None and len(cast(Examples, validation)) < ENOUGH
+    weights = None if train.class_weight is None else _balanced(data, config.num_labels)
+    return Classification(train.label_smoothing, metric_of(data)._replace(takes_last=few), weights)
+
+
+def _balanced(data: TaskData, classes: int) -> Tensor:
+    """Weights of classes that are in inverse proportion to their labels in training, and 1 in the mean over these."""
+    if not isinstance(data.train, Examples):
+        raise DataError(f"--class-weight: examples of {data.name} are drawn without end, its classes equally often")
+    labels = np.asarray(data.train.labels).ravel()
+    counts = np.bincount(labels[labels >= 0], minlength=classes)
+    return torch.tensor(counts.sum() / (classes * np.maximum(counts, 1)), dtype=torch.float32)
+
+
+def balancing(data: TaskData) -> Tensor:
+    """Weights of having each of several labels, so that all rows that have it weigh as much as all that lack it."""
+    labels = cast(Examples, data.train).labels
+    having = labels.sum(0)
+    return torch.tensor((len(labels) - having) / np.maximum(having, 1), dtype=torch.float32).clamp(min=1 / len(labels))
+
+
+def rows_of(batch: Batch, rank: int, ranks: int, device: torch.device) -> Batch:
+    """The rows of a batch that are this process's share."""
+    return {name: tensor[_share(len(tensor), rank, ranks)].to(device) for name, tensor in batch.items()}
+
+
+def _share(rows: int, rank: int, ranks: int) -> slice:
+    return slice(rows * rank // ranks, rows * (rank + 1) // ranks)
+
+
+def _shared_anew(pieces: list[dict[str, Tensor]], rank: int, ranks: int) -> dict[str, Tensor]:
+    """Tensors of rows that some processes have kept, each its share, as this process's share among `ranks`."""
+    if len(pieces) == ranks:
+        return pieces[rank]
+    rows = {name: torch.cat([piece[name] for piece in pieces]) for name, tensor in pieces[0].items() if tensor.dim()}
+    return pieces[0] | {name: whole[_share(len(whole), rank, ranks)] for name, whole in rows.items()}

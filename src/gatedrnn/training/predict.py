@@ -1,0 +1,467 @@
+"""Predictions of a finished classifier, labeller of steps or regression, for rows of a file or of a split of its
+data.
+"""
+
+import csv
+import json
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, TextIO, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import torch
+from scipy.special import expit
+from transformers import PreTrainedTokenizerFast
+
+from gatedrnn.data import Examples
+from gatedrnn.data.columns import said_columns
+from gatedrnn.data.files import labels_in_column, texts_in_column, with_names
+from gatedrnn.data.labels import (
+    SEPARATOR,
+    check_as_many,
+    several_in_column,
+    several_in_columns,
+    tags_in_column,
+    words_in_column,
+)
+from gatedrnn.data.rows import RawTable
+from gatedrnn.data.series.files import Reading, check_alike, check_float32, read_series
+from gatedrnn.data.series.task import gaps_of, labels_as_numbers
+from gatedrnn.data.tables import read_all_columns
+from gatedrnn.data.tagging import encode_words, step_labels
+from gatedrnn.data.text import encode_texts
+from gatedrnn.errors import DataError
+from gatedrnn.models.configuration import GatedRNNConfig
+from gatedrnn.records import Json
+from gatedrnn.training.finished import Finished
+
+IGNORED = -100
+SEVERAL = "multi_label_classification"
+"""The name in transformers of several labels a row."""
+PREDICTION, PROBABILITY = "prediction", "probability_"
+OUTPUTS = (".csv", ".tsv", ".jsonl", ".parquet")
+
+
+class Rows(NamedTuple):
+    """Rows of a file, as a model reads them."""
+
+    data: RawTable
+    """All columns of the file."""
+    inputs: list[np.ndarray]
+    """Token numbers (time,) or numbers (time, features) of each row."""
+    labels: list[np.ndarray] | None
+    """The label of each row: one number of a class or value, (), or one a step, (time,); None if they were not asked
+    for."""
+    notes: list[str]
+    """Texts that are empty or were cut."""
+    gaps: list[np.ndarray] | None = None
+    """The time since the step before in each uneven series, (time,)."""
+    words: list[np.ndarray] | None = None
+    """The step at which each word of a row begins, (words,); -1 for those that were cut off."""
+
+
+def read_labelled_rows(
+    finished: Finished, file: Path, text_column: str | None, label_column: Sequence[str], data_root: Path | None = None,
+    *, labelled: bool,
+) -> Rows:  # fmt: skip
+    """The rows of a CSV, TSV, JSON-lines or Parquet file.
+
+    A model of texts reads the column that it was trained on. Any other reads `input_ids` (token numbers) or
+    `input_values` (a list of numbers for each step), as lists or as JSON in a text; its labels stand in `labels` or
+    `label`.
+
+    Args:
+        finished: the model that shall read them.
+        file: where they are.
+        text_column, label_column: other names than those; no name of a label for those, several for columns of 0 and 1.
+        data_root: folder of the files that a table names; the table's own if None.
+        labelled: whether labels are read.
+
+    Raises:
+        DataError: the file or a column of it cannot be read, or a row or label does not fit the model.
+    """
+    config, tokenizer = finished.model.config, finished.tokenizer
+    if config.series is not None:
+        return _series_rows(finished, config.series, file, label_column, data_root, labelled)
+    quoting = tokenizer is not None and bool(tokenizer.init_kwargs.get("quoting", False))
+    data, place, notes = read_all_columns(file, quoting=quoting), str(file), list[str]()
+    if not len(data):
+        raise DataError(f"{place}: there are columns but no rows")
+    if tokenizer is not None:
+        recorded = _recorded(tokenizer, "text_column", "text")
+        data = data if text_column is not None else with_names(data, place, recorded)
+        column = _column(data, place, "text", text_column, [recorded])
+        if finished.labelled == "step":
+            return _tagged_rows(finished, data, file, column, label_column, labelled)
+        longest = min(tokenizer.model_max_length, 1 << 40)  # transformers' number for no limit fits no slice
+        inputs = encode_texts(tokenizer, texts_in_column(data, place, column), longest, file.name, notes)
+    else:
+        name = "input_values" if config.vocab_size is None else "input_ids"
+        column = _column(data, place, "text", text_column, [name])
+        inputs = [_sequence(value, config, f"{place}: row {n}") for n, value in enumerate(data[column], start=1)]
+    labels, roles = None, dict[str, str | list[str]]({"text" if tokenizer is not None else "input": column})
+    if labelled:
+        columns = _label_columns(finished, data, place, label_column)
+        roles["label"] = columns
+        labels = _labels(finished, data, place, columns, inputs)
+    return Rows(data, inputs, labels, [said_columns(file.name, roles, data.column_names), *notes])
+
+
+def _tagged_rows(
+    finished: Finished, data: RawTable, file: Path, column: str, label_column: Sequence[str], labelled: bool
+) -> Rows:
+    """Rows of words."""
+    tokenizer, place, notes = finished.tokenizer, str(file), list[str]()
+    assert tokenizer is not None
+    words = words_in_column(data, place, column)
+    inputs, firsts = encode_words(tokenizer, words, tokenizer.model_max_length, file.name, notes)
+    begins = [
+        np.pad(first, (0, len(row) - len(first)), constant_values=-1) for first, row in zip(firsts, words, strict=True)
+    ]
+    labels, roles = None, {"words": column}
+    if labelled:
+        (roles["tags"],) = _label_columns(finished, data, place, label_column)
+        tags = tags_in_column(data, place, roles["tags"])
+        check_as_many(words, tags, place, column, roles["tags"])
+        names = class_names(finished.model.config)
+        for row, row_tags in enumerate(tags, start=1):
+            _check_known([tag for tag in row_tags if tag != str(IGNORED)], names, f"{place}: row {row}")
+        every = step_labels(tags, names, inputs, firsts)
+        labels = [label[: len(tokens)] for label, tokens in zip(every, inputs, strict=True)]
+    return Rows(data, inputs, labels, [said_columns(file.name, roles, data.column_names), *notes], words=begins)
+
+
+def _check_known(labels: Sequence[str], names: Sequence[str], place: str) -> None:
+    """Check that a model knows the labels of a row.
+
+    Raises:
+        DataError: it does not know one.
+    """
+    unknown = next((label for label in labels if label not in names), None)
+    if unknown is not None:
+        raise DataError(
+            f"{place}: the label {_cut(unknown)!r} is not one that the model was trained on: {_cut(', '.join(names))}"
+        )
+
+
+def _series_rows(
+    finished: Finished, how: dict[str, Any], file: Path, label_column: Sequence[str], data_root: Path | None,
+    labelled: bool,
+) -> Rows:  # fmt: skip
+    """The series of a file, read as those of training; a row of the table that is written is the name of one."""
+    recorded = {name: value for name, value in how.items() if name in Reading._fields}
+    recorded |= {"missing": tuple(recorded.get("missing", ())), "data_root": data_root}
+    reading = Reading(**recorded | ({} if not label_column else {"label_column": one_column(label_column)}))
+    series = read_series(file, reading, channels=how["channels"], labelled=labelled)
+    check_alike(series, how["channels"], how.get("rate"), how.get("unit"), str(file))
+    config = finished.model.config
+    if config.channel_means is not None and config.channel_deviations is not None:
+        check_float32(series, config.channel_means, config.channel_deviations, str(file))
+    data = RawTable({series.column: series.places if series.names is None else series.names})
+    if (series.times is None) != (finished.model.config.gap_unit is None):
+        raise DataError(f"{file}: the model was trained on series at uneven times, or this file has them: not both")
+    gaps = None if series.times is None else [gaps_of(times) for times in series.times]
+    notes = [note for note in (series.said, series.without_values()) if note]
+    if finished.model.config.problem_type == "regression":
+        return Rows(data, series.values, list(labels_as_numbers(series)) if labelled else None, notes, gaps)
+    names = {name: number for number, name in enumerate(class_names(finished.model.config))}
+    for label, place in zip(series.labels if labelled else (), series.places, strict=False):
+        if label not in names:
+            raise DataError(
+                f"{file}: {place}: the label {_cut(label)!r} is not one that the model was trained on: "
+                f"{_cut(', '.join(names))}"
+            )
+    labels = [np.array(names[label]) for label in series.labels] if labelled else None
+    return Rows(data, series.values, labels, notes, gaps)
+
+
+@torch.no_grad()
+def outputs_of(finished: Finished, inputs: list[np.ndarray], gaps: list[np.ndarray] | None = None) -> list[np.ndarray]:
+    """The model's output for each row, in their order: (labels,), or (time, labels) for a label at every step."""
+    examples = Examples(inputs, np.full(len(inputs), IGNORED), gaps=gaps)
+    outputs: list[np.ndarray] = [np.empty(0)] * len(inputs)
+    for rows in examples.evaluation_rows():
+        batch = examples.collate(rows)
+        del batch["labels"]
+        logits = finished.model(**batch).logits.double().numpy()
+        for row, output in zip(rows, logits, strict=True):
+            outputs[row] = output[: len(inputs[row])] if finished.labelled == "step" else output
+    return outputs
+
+
+def label_of(output: np.ndarray, names: Sequence[str]) -> str:
+    """The labels that an output (labels,) has, or a row of zeros and ones, with | between them."""
+    return SEPARATOR.join(name for name, score in zip(names, output, strict=True) if score > 0)
+
+
+def class_names(config: GatedRNNConfig) -> list[str]:
+    """The names of the classes, in the order of the model's outputs."""
+    return [str(config.id2label[number]) for number in range(config.num_labels)]
+
+
+def log_probabilities(outputs: np.ndarray) -> np.ndarray:
+    """The log-probabilities of the classes, from outputs (…, classes)."""
+    shifted = outputs - outputs.max(-1, keepdims=True)
+    return shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
+
+
+def prediction_columns(finished: Finished, outputs: list[np.ndarray]) -> dict[str, list[Json]]:
+    """The columns that are added to a file: the prediction, and the probability of each class.
+
+    Where there is a label at every step, each is a list with one entry a step; of several labels a row, the prediction
+    is those that are likelier than not, with | between them.
+    """
+    if finished.model.config.problem_type == "regression":
+        return {PREDICTION: [float(output[0]) for output in outputs]}
+    names = class_names(finished.model.config)
+    if finished.model.config.problem_type == SEVERAL:
+        shares = {f"{PROBABILITY}{name}": expit([output[n] for output in outputs]) for n, name in enumerate(names)}
+        return {PREDICTION: [label_of(output, names) for output in outputs]} | {
+            name: column.tolist() for name, column in shares.items()
+        }
+    chosen = [np.array(names)[output.argmax(-1)].tolist() for output in outputs]
+    probabilities = [np.exp(log_probabilities(output)) for output in outputs]
+    return {PREDICTION: chosen} | {
+        f"{PROBABILITY}{name}": [shares_of_part[..., number].tolist() for shares_of_part in probabilities]
+        for number, name in enumerate(names)
+    }
+
+
+def word_columns(added: dict[str, list[Json]], words: list[np.ndarray]) -> dict[str, list[Json]]:
+    """Columns of lists with an entry a step as such with an entry a word: that of its first step; nothing of words that
+    were cut off.
+
+    Args:
+        words: of each row the step at which each word begins, -1 of those that were cut off.
+    """
+    return {
+        name: [
+            [None if step < 0 else row[step] for step in steps.tolist()]
+            for row, steps in zip(cast(list[list[Json]], column), words, strict=True)
+        ]
+        for name, column in added.items()
+    }
+
+
+def check_output(output: Path, file: Path) -> None:
+    """Check that predictions can be written there, before there are any.
+
+    Raises:
+        DataError: the ending is of no kind of file that is written, or it is the file that is read.
+    """
+    if output.suffix.lower() not in OUTPUTS:
+        raise DataError(f"--output {output}: must end in one of {', '.join(OUTPUTS)}, got {output.suffix or 'none'!r}")
+    if output.resolve() == file.resolve():
+        raise DataError(f"--output {output}: is the file that is read; give another")
+    if not output.parent.is_dir():
+        raise DataError(f"--output {output}: there is no folder {output.parent}")
+
+
+def write_predictions(output: Path, data: RawTable, added: dict[str, list[Json]], place: str) -> None:
+    """All columns of `data`, then those that are added, row by row; the file is whole or as it was.
+
+    Raises:
+        DataError: the data have a column of an added name already.
+    """
+    taken = [name for name in added if name in data.column_names]
+    if taken:
+        raise DataError(f"{place}: has a column {taken[0]!r} already, which would be overwritten; rename it first")
+    temporary = output.with_name(f"{output.name}.writing")
+    ending = output.suffix.lower()
+    if ending == ".parquet":
+        pq.write_table(pa.table({**data.columns, **added}), temporary)
+    else:
+        with temporary.open("w", encoding="utf-8", newline="") as file:
+            if ending == ".jsonl":
+                for row in _joined(data, added):
+                    file.write(json.dumps(row, ensure_ascii=False, default=str) + "\n")
+            else:
+                rows = ([_field(value) for value in row.values()] for row in _joined(data, added))
+                _write_separated(file, ending, [[*data.column_names, *added], *rows], output)
+    os.replace(temporary, output)
+
+
+def _write_separated(file: TextIO, ending: str, rows: list[list[Any]], output: Path) -> None:
+    """CSV, or TSV without quotation marks, as it is read.
+
+    Raises:
+        DataError: a field of a TSV would hold a tab or a line break.
+    """
+    if ending == ".csv":
+        csv.writer(file, lineterminator="\n").writerows(rows)
+        return
+    try:
+        csv.writer(file, delimiter="\t", quoting=csv.QUOTE_NONE, quotechar=None, lineterminator="\n").writerows(rows)
+    except csv.Error as error:
+        raise DataError(
+            f"--output {output}: a field holds a tab or a line break, which no .tsv can; give a .csv, .jsonl or "
+            ".parquet"
+        ) from error
+
+
+def _joined(data: RawTable, added: dict[str, list[Json]]) -> Iterator[dict[str, Any]]:
+    for number, row in enumerate(data.rows()):
+        yield row | {name: values[number] for name, values in added.items()}
+
+
+def _field(value: Any) -> Any:
+    """A value of a CSV file: lists and records as JSON."""
+    return json.dumps(value, ensure_ascii=False, default=str) if isinstance(value, list | dict) else value
+
+
+def _recorded(tokenizer: PreTrainedTokenizerFast, name: str, otherwise: str) -> str:
+    """The name of a column in training; models of earlier versions do not have it."""
+    return str(tokenizer.init_kwargs.get(name, otherwise))
+
+
+def _column(data: RawTable, place: str, what: str, asked: str | None, usual: list[str]) -> str:
+    """The column to read: the one asked for, or that of training.
+
+    Raises:
+        DataError: the file does not have it.
+    """
+    names = data.column_names
+    column = next((name for name in ([asked] if asked is not None else usual) if name in names), None)
+    if column is None:
+        wanted = repr(asked) if asked is not None else " or ".join(map(repr, usual))
+        trained = "" if asked is not None else f", which the model reads; name another with --{what}-column"
+        raise DataError(f"{place}: no column {wanted}{trained}. Columns: {', '.join(names)}")
+    return column
+
+
+def _sequence(value: Any, config: GatedRNNConfig, place: str) -> np.ndarray:
+    """One row's input out of a list, or a text that holds one as JSON."""
+    sequence = _array(value, place)
+    if not len(sequence):
+        raise DataError(f"{place}: is empty; a sequence has at least one step")
+    if config.vocab_size is not None:
+        if (
+            sequence.ndim != 1
+            or (sequence != sequence.astype(np.int64)).any()
+            or not _within(sequence, config.vocab_size)
+        ):
+            raise DataError(f"{place}: must be token numbers from 0 to {config.vocab_size - 1}, got {_cut(value)}")
+        return sequence.astype(np.int64)
+    steps = sequence[:, None] if sequence.ndim == 1 and config.input_size == 1 else sequence
+    if steps.ndim != 2 or steps.shape[1] != config.input_size or not np.isfinite(steps).all():
+        raise DataError(
+            f"{place}: must be lists of finite numbers, {config.input_size} for each step, got {_cut(value)}"
+        )
+    return steps.astype(np.float32)
+
+
+def _within(values: np.ndarray, size: int) -> bool:
+    return bool(((values >= 0) & (values < size)).all())
+
+
+def one_column(columns: Sequence[str]) -> str:
+    """The only one of the columns that are asked for.
+
+    Raises:
+        DataError: there are several.
+    """
+    if len(columns) > 1:
+        raise DataError(f"--label-column: this model has one column of labels, got {', '.join(columns)}")
+    return columns[0]
+
+
+def _label_columns(finished: Finished, data: RawTable, place: str, asked: Sequence[str]) -> list[str]:
+    """The columns that labels are read from: those asked for, or those of training."""
+    config, tokenizer = finished.model.config, finished.tokenizer
+    trained = None if tokenizer is None else tokenizer.init_kwargs.get("label_column", "label")
+    several = config.problem_type == SEVERAL and (len(asked) > 1 or (not asked and isinstance(trained, list)))
+    if several:
+        columns = list(asked) or cast(list[str], trained)
+        return [_column(data, place, "label", None, [column]) for column in columns]
+    usual = ["labels", "label"] if trained is None else [trained] if isinstance(trained, str) else []
+    return [_column(data, place, "label", one_column(asked) if asked else None, usual)]
+
+
+def _labels(
+    finished: Finished, data: RawTable, place: str, columns: list[str], inputs: list[np.ndarray]
+) -> list[np.ndarray]:
+    config, column = finished.model.config, columns[0]
+    if config.problem_type == SEVERAL:
+        several = len(columns) > 1
+        sets = several_in_columns(data, place, columns) if several else several_in_column(data, place, column)
+        return _indicators(sets, class_names(config), place)
+    if finished.labelled == "step":
+        names = {name: number for number, name in enumerate(class_names(config))}
+        return [
+            _step_labels(value, names, len(steps), f"{place}: row {row}")
+            for row, (value, steps) in enumerate(zip(data[column], inputs, strict=True), start=1)
+        ]
+    labels, _ = labels_in_column(data, place, column)
+    if config.problem_type == "regression":
+        return [np.array(_number(label, f"{place}: row {row}")) for row, label in enumerate(labels, start=1)]
+    names = {name: number for number, name in enumerate(class_names(config))}
+    for row, label in enumerate(labels, start=1):
+        _check_known([label], list(names), f"{place}: row {row}")
+    return [np.array(names[label]) for label in labels]
+
+
+def _step_labels(value: Any, names: dict[str, int], steps: int, place: str) -> np.ndarray:
+    """The classes of each step; -100 or nothing where a step has none."""
+    labels = _listed(value, place)
+    if len(labels) != steps:
+        raise DataError(
+            f"{place}: must have a label for each of {steps} steps, got {len(labels)}; -100 for a step without one"
+        )
+    classes = []
+    for label in labels:
+        if label is None or str(label) == str(IGNORED):
+            classes.append(IGNORED)
+        elif str(label) in names:
+            classes.append(names[str(label)])
+        else:
+            known = _cut(", ".join(names))
+            raise DataError(f"{place}: the label {_cut(label)!r} is not one that the model was trained on: {known}")
+    return np.array(classes, dtype=np.int64)
+
+
+def _indicators(sets: list[tuple[str, ...]], names: list[str], place: str) -> list[np.ndarray]:
+    """The indicators of each row, (labels,): 1 for each label that it has, 0 for all others."""
+    rows = []
+    for row, labels in enumerate(sets, start=1):
+        _check_known(labels, names, f"{place}: row {row}")
+        rows.append(np.array([float(name in labels) for name in names]))
+    return rows
+
+
+def _number(label: str, place: str) -> float:
+    try:
+        number = float(label)
+    except ValueError:
+        number = float("nan")
+    if not np.isfinite(number):
+        raise DataError(f"{place}: the label must be a finite number, got {_cut(label)!r}")
+    return number
+
+
+def _array(value: Any, place: str) -> np.ndarray:
+    try:
+        return np.array(_listed(value, place), dtype=np.float64)
+    except (ValueError, TypeError) as error:
+        raise DataError(
+            f"{place}: must hold a list of numbers, or of as many numbers each, got {_cut(value)}"
+        ) from error
+
+
+def _listed(value: Any, place: str) -> list[Any]:
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            pass
+    if not isinstance(value, list):
+        raise DataError(f"{place}: must hold a list, got {_cut(value)}")
+    return value
+
+
+def _cut(value: Any) -> str:
+    """The beginning of a long value, for a message of one line."""
+    text = str(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."

@@ -1,0 +1,55 @@
+"""Every bar stands for something that a run measures, and is judged by its bound."""
+
+from typing import get_args
+
+import pytest
+from small_bench import SMALL_SUITE, AskedBar
+
+from gatedrnn.benchmarking import memory
+from gatedrnn.benchmarking.record import SIZES, Findings, Quotient
+from gatedrnn.benchmarking.run import DEFAULT, SUITE, Bar, Request, SectionName, bars, bench, judged, largest_bar
+
+
+def test_a_bar_holds_up_to_its_bound_and_is_judged_where_it_was_measured_by_the_largest_of_several_ratios():
+    for bound, holds in {"at_most": [True, True, False], "at_least": [False, True, True]}.items():
+        bar = Bar("cpu", "measure", None, lambda found: None, **{bound: 2.0})
+        assert [bar.holds(value) for value in (1.99, 2.0, 2.01)] == holds
+    row = Quotient("loops", "forward+backward", "nn.GRU", "gru", (8, 512, 256), None, 1.5, 1.4, 1.6, 4)
+    found = judged(Findings(ratios=[row]), bars())
+    there = [(bar.measure, bar.value, bar.holds) for bar in found if bar.value is not None]
+    assert there == [("nn.GRU ÷ gru", 1.5, True)]
+    assert all(bar.holds is None for bar in found if bar.value is None)
+    rows = [("section", "one step", "gru", "nn.GRU", (1, 1, w), None, *[r] * 3, 4) for w, r in ((32, 0.9), (64, 1.2))]
+    found = Findings(ratios=[Quotient(*row) for row in rows])
+    of_both, of_another = (
+        largest_bar("section", "one step", cells, "cells", "nn.GRU", 1.05) for cells in (["gru", "mgu"], ["mgu"])
+    )
+    assert of_both.find(found) == 1.2 and of_another.find(found) is None
+    assert [bar.holds for bar in judged(found, [of_both, of_another])] == [False, None]
+
+
+@pytest.mark.slow
+def test_every_bar_of_a_cpu_is_measured(monkeypatch):
+    """Bars at small sizes by section, mode and names."""
+    monkeypatch.setattr(memory, "peaks", lambda cells, setting, members: {})
+    sections = ("layers", "scan", "memory", "loops", "training")
+    found = bench(Request(only=sections, seconds=0.1), SMALL_SUITE)
+    assert not found.wrong
+    assert AskedBar.not_in(found, [bar for bar in bars() if AskedBar.of(bar)[0][0] not in ("length", "run")]) == []
+
+
+def test_every_bar_is_at_a_size_of_its_device():
+    for bar in bars():
+        section, sizes = AskedBar.of(bar)[0][0], SIZES[bar.device]
+        if section == "length":
+            assert bar.shape[1] in sizes.lengths and bar.shape[2] == sizes.length_width and bar.at_most == 18
+            assert AskedBar.of(bar)[0][4:] == ((1, 65536, 256), (1, 4096, 256))
+        elif section == "training":
+            assert bar.shape is None  # the model's
+        elif section != "run":
+            assert bar.shape in getattr(sizes, section), bar.measure
+
+
+def test_sections_are_those_that_the_command_line_knows_and_a_default_run_takes_the_time_that_is_asked_for():
+    assert tuple(SUITE.sections) == get_args(SectionName) == (*DEFAULT, "training")
+    assert sum(SUITE.sections[name].part for name in DEFAULT) == pytest.approx(1.0)

@@ -1,0 +1,211 @@
+"""Forecasts end to end: from a table to the table of the forecast, its scores and its pictures; and no look-ahead."""
+
+import csv
+import json
+from typing import cast
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+import utilsforecast.losses as theirs
+from commands import call, outcome, printed
+from finished import FORECAST_FLAGS, ROLES, copy_of
+from train_helpers import seasons
+
+from gatedrnn.data import Windows, data_settings, load_task
+from gatedrnn.data.windows import OneSeries
+from gatedrnn.errors import DataError
+from gatedrnn.models import GatedRNNForForecasting
+from gatedrnn.training.finished import open_finished, open_tested
+from gatedrnn.training.folder import RunFolder
+from gatedrnn.training.forecast_scores import ForecastTally
+from gatedrnn.training.forecasts import write_forecasts
+from gatedrnn.training.loop import run
+from gatedrnn.training.outcomes import of_windows
+from gatedrnn.training.settings import ModelSettings, RunSettings, TrainSettings
+from gatedrnn.training.so_far import data_of
+
+
+def rows_of(path):
+    return list(csv.DictReader(path.read_text().splitlines()))
+
+
+def test_a_forecast_has_the_names_of_its_table_follows_it_and_is_the_same_again(forecast_run, heat, tmp_path, capsys):
+    rows = rows_of(forecast_run / "forecast.csv")
+    assert list(rows[0]) == ["place", "when", "heat", "heat_0.1", "heat_0.9"] and len(rows) == 12
+    assert [row["place"] for row in rows] == ["north"] * 6 + ["south"] * 6
+    assert rows[0]["when"] == rows[6]["when"] == "2024-01-11 00:00:00"
+    assert all(float(row["heat_0.1"]) < float(row["heat"]) < float(row["heat_0.9"]) for row in rows)
+    page = (forecast_run / "report.html").read_text()
+    assert "north: the next steps" in page and "Error against horizon" in page and "Coverage of the test" in page
+    out, short = tmp_path / "again.csv", seasons(tmp_path / "short.csv", future=2)
+    call("predict", forecast_run, heat, "--output", out)
+    assert rows_of(out) == rows_of(forecast_run / "forecast.csv")
+    for command in (["predict", forecast_run, short], ["forecast", short, *ROLES, *FORECAST_FLAGS]):
+        code, error = outcome(capsys, *command, "--output", tmp_path / "nothing.csv")
+        assert code == 2 and error.count("\n") == 1 and "column 'price' has no value at 2024-01-11 02:00" in error
+        assert not (tmp_path / "nothing.csv").exists(), "something was trained or written"
+
+
+def test_a_run_is_evaluated_with_the_scale_of_each_window_or_one_and_diagnosed(forecast_run, heat, tmp_path, capsys):
+    found = json.loads(printed(capsys, "evaluate", forecast_run, "--json"))[0]
+    own = json.loads((forecast_run / "result.json").read_text())
+    assert abs(found["fresh"]["mase"] / own["test_mase"] - 1) < 1e-5
+    assert found["streamed"]["mase"] != found["fresh"]["mase"] and found["streamed"]["mase"] < 2
+    assert "in a stream" in printed(capsys, "evaluate", forecast_run)
+    code, error = outcome(capsys, "evaluate", forecast_run, "--file", heat)
+    assert code == 2 and "give --split alone" in error
+    assert "layer 0" in printed(capsys, "diagnose", forecast_run, "--output", tmp_path / "diagnosis")
+
+
+def test_parts_without_values_are_refused_before_training_and_flat_ones_are_scored(tmp_path):
+    def settings_of(last):
+        """Waves up to step 44, then what is given."""
+        values = [*(f"{step % 4 + step / 99:.3f}" for step in range(44)), *last]
+        (tmp_path / "a.csv").write_text("t,y\n" + "".join(f"{step},{value}\n" for step, value in enumerate(values)))
+        given = {"horizon": 2, "season": (1,), "context": 4, "test_steps": 6, "validation_steps": 6}
+        return RunSettings(
+            cell="mingru", hidden_size=4, threads=1, model=ModelSettings(embedding_size=4, layers=1),
+            data=data_settings("forecast", train_file=tmp_path / "a.csv", **given), train=TrainSettings(total_steps=1),
+        )  # fmt: skip
+
+    for last, split in ((["1"] * 4 + [""] * 6 + ["1"] * 6, "validation"), (["1", "2"] * 3 + [""] * 9 + ["1"], "test")):
+        with pytest.raises(DataError, match=rf"a\.csv: no value of the {split} part can be scored"):
+            load_task(settings_of(last).data)
+    for level in ("1", "0"):
+        result = run(settings_of([level] * 16), tmp_path / level)
+        assert (result.scores["test"].weighted_quantile_loss is None) == (level == "0")
+        assert "Infinity" not in (tmp_path / level / "result.json").read_text()
+        assert write_forecasts(tmp_path / level).sentence().endswith("naive forecasts make no error there: it is flat")
+
+
+def looks_ahead(model, data):
+    """Whether a forecast of the test changes when all values from its origin on do."""
+    windows = cast(Windows, data.evaluation["test"])
+    for number, origin in windows.places[::7]:
+        one, place = windows.series[number], np.array([[number, origin]])
+        values = one.values.copy()
+        forecasts = []
+        for later in (values[origin:], 1e3):
+            one.values[origin:] = later
+            batch = windows.collate(place)
+            del batch["labels"]
+            forecasts.append(model.predict(**batch))
+        one.values[:] = values
+        if not torch.equal(*forecasts):
+            return True
+    return False
+
+
+def test_no_forecast_looks_ahead_and_a_planted_leak_is_found(forecast_run, monkeypatch):
+    data = load_task(RunFolder(forecast_run).settings().data)
+    model = cast(GatedRNNForForecasting, open_finished(forecast_run).model)
+    assert not looks_ahead(model, data)
+    collate = Windows.collate
+
+    def leaking(self, places):
+        """One step further: the value that is to be forecast first."""
+        return collate(self, places + np.array([0, 1]))
+
+    monkeypatch.setattr(Windows, "collate", leaking)
+    assert looks_ahead(model, data)
+
+
+def test_the_test_part_does_not_change_the_trained_weights(forecast_run, tmp_path):
+    """Two tables that differ in their test part alone give the same model."""
+    first, *rows = seasons(tmp_path / "one.csv", future=0).read_text().splitlines()
+    later = [row if row.split(",")[1] < "2024-01-09" else ",".join([*row.split(",")[:2], "7", "0"]) for row in rows]
+    (tmp_path / "two.csv").write_text("\n".join([first, *later]) + "\n")
+    settings, weights = RunFolder(forecast_run).settings().flat(), []
+    for name in ("one", "two"):
+        given = settings | {"train_file": tmp_path / f"{name}.csv", "total_steps": 5}
+        run(RunFolder(forecast_run).settings().from_flat(given), tmp_path / name)
+        weights.append(open_tested(tmp_path / name).model.state_dict())
+    assert all(torch.equal(value, weights[1][name]) for name, value in weights[0].items())
+
+
+LEVELS = [0.1, 0.5, 0.9]
+
+
+def windows_of(values, horizon, season):
+    """Each row a series, of which the last `horizon` steps are forecast once."""
+    rows, time = values.shape
+    nothing, none = np.empty((time, 0), np.float32), np.empty(0, np.float32)
+    series = [OneSeries(str(n), np.arange(time), row, nothing, nothing, none) for n, row in enumerate(values)]
+    before = values[:, : time - horizon]
+    naive = np.nanmean(np.abs(before[:, season:] - before[:, :-season]), axis=1)
+    naive, first = np.where(naive > 0, naive, np.nan), np.full(rows, time - horizon)
+    return Windows(series, first, np.full(rows, time), naive, np.nanstd(before, axis=1), time - horizon, horizon)
+
+
+def test_scores_by_hand_without_missing_labels_and_series_that_have_no_scale():
+    windows = windows_of(np.array([[1.0, 2.0, 4.0, 5.0, 7.0]]), horizon=2, season=1)  # naive error (1 + 2) / 2
+    tally = ForecastTally(windows, LEVELS)
+    tally.add(0, np.array([[[3.0, 4.0, 6.0], [4.0, 8.0, 9.0]]]), np.array([[5.0, 7.0]]))
+    scores, deviation = tally.scores(0.0), np.std([1.0, 2.0, 4.0])
+    assert scores.mae == 1.0 and scores.mase == pytest.approx(1 / 1.5) and scores.coverage == 1.0
+    assert scores.scaled_mse == pytest.approx(1 / deviation**2) and scores.scaled_mae == pytest.approx(1 / deviation)
+    assert scores.smape == pytest.approx(100 * (1 / 9 + 1 / 15))
+    losses = {0.1: 0.1 * 2 + 0.1 * 3, 0.5: 0.5 + 0.5, 0.9: 0.1 * 1 + 0.1 * 2}
+    assert scores.weighted_quantile_loss == pytest.approx(np.mean([2 * loss / 12 for loss in losses.values()]))
+    assert tally.error_by_step() == pytest.approx([1 / 1.5, 1 / 1.5])
+    values = np.array([[1.0, 2.0, 4.0, np.nan, 7.0], [3.0, 3.0, 3.0, 3.0, 4.0]])
+    tally = ForecastTally(windows_of(values, 2, 1), LEVELS)
+    tally.add(0, np.broadcast_to(np.array([4.0, 5.0, 6.0]), (2, 2, 3)), values[:, -2:])
+    scores = tally.scores(0.0)
+    assert tally.labels.tolist() == [1, 2] and scores.mae == pytest.approx((2 + 2 + 1) / 3)
+    assert scores.mase == pytest.approx(2 / 1.5) and scores.scaled_mae == pytest.approx(2 / np.std([1, 2, 4]))
+    lacking = np.full((2, 2, 3), [[[4.0]], [[np.nan]]])
+    for may_lack, mae in ((True, 3), (False, np.nan)):
+        tally = ForecastTally(windows_of(values, 2, 1), LEVELS)
+        tally.add(0, lacking, values[:, -2:], may_lack)
+        assert tally.scores(0.0).mae == pytest.approx(mae, nan_ok=True)
+
+
+def test_scores_are_those_of_another_library_over_series_or_where_they_are_few_blocks_of_time():
+    random, horizon, season = np.random.default_rng(0), 12, 6
+    values = random.normal(size=(5, 60)).cumsum(1) + 50
+    windows = windows_of(values, horizon, season)
+    quantiles = np.sort(values[:, -horizon:, None] + random.normal(size=(5, horizon, 3)), axis=2)
+    tally = ForecastTally(windows, LEVELS)
+    tally.add(0, quantiles, values[:, -horizon:])
+    scores = tally.scores(0.0)
+    ids, times = np.repeat(np.arange(5), horizon), np.tile(np.arange(48, 60), 5)
+    columns = {f"q{n}": quantiles[..., n].ravel() for n in range(3)}
+    table = pd.DataFrame({"unique_id": ids, "ds": times, "y": values[:, -horizon:].ravel(), **columns})
+    before = pd.DataFrame(
+        {"unique_id": np.repeat(np.arange(5), 48), "ds": np.tile(np.arange(48), 5), "y": values[:, :48].ravel()}
+    )
+    assert scores.mae == pytest.approx(theirs.mae(table, ["q1"])["q1"].mean())
+    assert scores.smape == pytest.approx(200 * theirs.smape(table, ["q1"])["q1"].mean())
+    assert scores.mase == pytest.approx(theirs.mase(table, ["q1"], season, before)["q1"].mean())
+    losses = [theirs.quantile_loss(table, {"m": f"q{n}"}, q=level)["m"].mean() for n, level in enumerate(LEVELS)]
+    assert scores.weighted_quantile_loss == pytest.approx(2 * np.mean(losses) / table["y"].abs().mean())
+    inside = theirs.coverage(table.rename(columns={"q0": "m-lo-80", "q2": "m-hi-80"}), ["m"], 80)["m"].mean()
+    assert scores.coverage == pytest.approx(inside)
+    places = np.stack([np.repeat(np.arange(25), 2), np.tile([10, 14], 25)], axis=1)
+    many = of_windows(np.ones(50), np.full(50, 4), places, 4)
+    assert many.unit == "series" and many.counts.tolist() == [8] * 25 and many.rate == 0.25
+    few = of_windows(np.ones(50), np.full(50, 4), np.stack([np.zeros(50, int), np.arange(50)], axis=1), 12)
+    assert few.unit == "block of 12 steps" and few.counts.tolist() == [48, 48, 48, 48, 8]
+
+
+def test_intervals_bias_and_the_furthest_forecasts_are_those_of_the_test(forecast_run, tmp_path):
+    run = copy_of(forecast_run, tmp_path)
+    found, windows = write_forecasts(run), data_of(RunFolder(run)).evaluation["test"]
+    assert isinstance(windows, Windows)
+    batch = windows.collate(windows.places)
+    labels = batch.pop("labels").numpy()
+    quantiles = open_tested(run).model.predict(**batch).numpy()
+    off = (quantiles[..., 1] - labels) / windows.naive_error[windows.places[:, 0], None]
+    assert found.bias == pytest.approx(np.nanmean(off), rel=1e-5)
+    inside = ((labels > quantiles[..., 0]) & (labels <= quantiles[..., 2])).sum() / (~np.isnan(labels)).sum()
+    _, said, leaning = found.sentences()
+    assert said == f"{inside:.0%} of the test values lie in the 80% interval"
+    assert leaning.startswith(f"in the mean, forecasts are too {'high' if np.nanmean(off) > 0 else 'low'} by ")
+    number, origin = windows.places[np.nanmean(np.abs(off), 1).argmax()]
+    one = windows.series[number]
+    assert (found.hardest[0].series, found.hardest[0].times[-windows.horizon]) == (
+        one.name, one.form.written(one.times[origin : origin + 1])[0],
+    )  # fmt: skip
