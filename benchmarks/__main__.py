@@ -6,7 +6,7 @@ from pathlib import Path
 from cyclopts import App, CycloptsError, Parameter
 
 from benchmarks.suite import SectionName, suite
-from gatedrnn.benchmarking.run import SECONDS
+from gatedrnn.benchmarking.record import SECONDS
 from gatedrnn.cli.arguments import CellName, command_line
 from gatedrnn.cli.bench import Device, Seconds, checked, run
 from gatedrnn.errors import USAGE, UsageError

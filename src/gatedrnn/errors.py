@@ -41,6 +41,12 @@ def nearest(name: str, names: Iterable[str], otherwise: str = "") -> str:
     return f"did you mean {near[0]!r}?" if near else otherwise
 
 
+def unknown(what: str, name: str, names: Iterable[str]) -> str:
+    """Return a sentence for a name that does not exist, with the nearest that does."""
+    names = list(names)
+    return f"there is no {what} {name!r}; " + nearest(name, names, f"there are {', '.join(names)}")
+
+
 class UsageError(Error, ValueError):
     """The arguments of a command do not go together."""
 

@@ -1,6 +1,6 @@
 """Every cell by its name, one entry a cell: models, commands and reports look cells up here."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -8,7 +8,7 @@ from gatedrnn.cells.base import CELLS as CELLS
 from gatedrnn.cells.base import CellRecord as CellRecord
 from gatedrnn.cells.base import register as register
 from gatedrnn.equations import Equations, Option, option_word
-from gatedrnn.errors import nearest
+from gatedrnn.errors import unknown
 
 
 @dataclass(frozen=True)
@@ -73,9 +73,3 @@ def _value(title: str, text: str, default: Any) -> Any:
         return type(default)(text)
     except ValueError:
         raise ValueError(f"{title} must be of type {type(default).__name__}, got {text!r}") from None
-
-
-def unknown(what: str, name: str, names: Iterable[str]) -> str:
-    """Return a sentence for a name that does not exist, with the nearest that does."""
-    names = list(names)
-    return f"there is no {what} {name!r}; " + nearest(name, names, f"there are {', '.join(names)}")

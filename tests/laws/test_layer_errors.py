@@ -29,8 +29,8 @@ from torch import nn
 
 from gatedrnn import GRU, MGU, LSTMCell, MinGRU, MinLSTM, RecurrentLayer, register
 from gatedrnn.equations import Diagonal, ScanEquations
-from gatedrnn.kinds.kind import REGULARISERS
 from gatedrnn.layers import DropoutMasks, Wrapper
+from gatedrnn.names import REGULARISERS
 
 
 def test_a_bool_or_a_float_is_no_size():

@@ -78,7 +78,16 @@ def test_the_core_and_train_suffice_for_what_needs_no_other_extra_by_its_name(ne
         rest = packages - EXTRAS["train"] - EXTRAS["gpu-test"] - set(BROUGHT)
         assert not rest or (rest <= EXTRAS["export"] and module.split(".")[1] in ("export", "view")), (module, rest)
     of_core = {module for module, packages in needed.items() if not packages}
-    parts = ("benchmarking.run", "cells", "cli.app", "cli.bench", "cli.describe", "cli.verify", "inspect.trace", "registry")
+    parts = (
+        "benchmarking.run",
+        "cells",
+        "cli.app",
+        "cli.bench",
+        "cli.describe",
+        "cli.verify",
+        "inspect.trace",
+        "registry",
+    )
     assert of_core >= {"gatedrnn", *(f"gatedrnn.{part}" for part in parts)}
     assert not of_core & {"gatedrnn.models", "gatedrnn.cli.train", "gatedrnn.data.task"}
 

@@ -1,4 +1,5 @@
-"""The record bench.json: settings, times, ratios, counts and bars. Reports read nothing else.
+"""The request of a benchmark and its record bench.json: settings, times, ratios, counts and bars. Reports read nothing
+else.
 
 Dataclasses, since `gatedrnn bench` works without the extra `train`, and so without pydantic.
 """
@@ -7,7 +8,7 @@ import json
 from collections.abc import Container, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Self, TypeAlias
+from typing import Any, Literal, NamedTuple, Self, TypeAlias
 
 from gatedrnn.records import Machine, write_whole
 
@@ -15,6 +16,24 @@ FILE = "bench.json"
 VERSION = 3
 Shape: TypeAlias = tuple[int, int, int]
 """(batch, time, width); input and state have the same width."""
+SectionName: TypeAlias = Literal["layers", "scan", "memory", "loops", "step", "length", "training"]
+DEFAULT: tuple[SectionName, ...] = ("layers", "scan", "memory", "loops", "step", "length")
+"""The sections of a default run; training takes minutes by itself."""
+SECONDS = 60.0
+
+
+class Request(NamedTuple):
+    """The settings of a run."""
+
+    only: tuple[str, ...] = DEFAULT
+    """Sections to measure."""
+    cells: tuple[str, ...] = ()
+    """Cells to measure; empty for the default of each section."""
+    shapes: tuple[Shape, ...] = ()
+    """Shapes to measure; empty for those of the device."""
+    device: str = "cpu"
+    seconds: float = SECONDS
+    """The time for measurements in a run of all sections."""
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Generic, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Generic, TypeVar
 
 import torch
 
@@ -21,6 +21,7 @@ from gatedrnn.benchmarking.record import (
     Count,
     Findings,
     Measured,
+    Request,
     Shape,
     Sizes,
 )
@@ -29,25 +30,7 @@ from gatedrnn.records import commit, environment
 from gatedrnn.registry import CELLS
 
 SizesT = TypeVar("SizesT", bound=Sizes)
-SectionName: TypeAlias = Literal["layers", "scan", "memory", "loops", "step", "length", "training"]
-DEFAULT: tuple[SectionName, ...] = ("layers", "scan", "memory", "loops", "step", "length")
-"""The sections of a default run; training takes minutes by itself."""
-SECONDS = 60.0
 WHOLE_RUN = "whole default run"
-
-
-class Request(NamedTuple):
-    """The settings of a run."""
-
-    only: tuple[str, ...] = DEFAULT
-    """Sections to measure."""
-    cells: tuple[str, ...] = ()
-    """Cells to measure; empty for the default of each section."""
-    shapes: tuple[Shape, ...] = ()
-    """Shapes to measure; empty for those of the device."""
-    device: str = "cpu"
-    seconds: float = SECONDS
-    """The time for measurements in a run of all sections."""
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from cyclopts import Group, Parameter
 
-from gatedrnn.registry import CellChoice
+from gatedrnn.names import refuse_unknown
 
 DATA, MODEL, TRAINING, COMPARISON, SEARCH, RUN = (
     Group(title, sort_key=place)
@@ -24,6 +24,9 @@ Baselines: TypeAlias = Literal["plain", "none"]
 
 
 def _known(_: object, cell: str) -> None:
+    refuse_unknown(cell)
+    from gatedrnn.registry import CellChoice
+
     CellChoice.parse(cell)
 
 

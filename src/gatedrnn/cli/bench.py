@@ -3,18 +3,17 @@
 import sys
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
-import torch
 from cyclopts import Parameter
 
-from gatedrnn.benchmarking.record import Shape
-from gatedrnn.benchmarking.report import print_report, verdict, write_page
-from gatedrnn.benchmarking.run import DEFAULT, SECONDS, SUITE, Request, SectionName, SizesT, Suite, record_of
-from gatedrnn.benchmarking.run import bench as measure
+from gatedrnn.benchmarking.record import DEFAULT, SECONDS, Request, SectionName, Shape
 from gatedrnn.cli.arguments import CellName, above_zero, command_line, use_large_pages
 from gatedrnn.errors import UsageError
 from gatedrnn.terminal import Console
+
+if TYPE_CHECKING:
+    from gatedrnn.benchmarking.run import SizesT, Suite
 
 FAILED = 1
 Device: TypeAlias = Literal["cpu", "cuda"]
@@ -47,6 +46,8 @@ def bench(
     request = checked(only, cells, shapes, device, seconds)
     if "training" in only:
         use_large_pages()  # as every training does
+    from gatedrnn.benchmarking.run import SUITE
+
     run(SUITE, request, output, command_line())
 
 
@@ -58,16 +59,22 @@ def checked(
     Raises:
         UsageError: there is no such device, or a shape is none.
     """
+    sizes = tuple(_shape(text) for text in shapes)
+    import torch
+
     if device == "cuda" and not torch.cuda.is_available():
         raise UsageError("--device cuda: this torch sees no CUDA device; use --device cpu")
-    return Request(only, cells, tuple(_shape(text) for text in shapes), device, seconds)
+    return Request(only, cells, sizes, device, seconds)
 
 
-def run(suite: Suite[SizesT], request: Request, output: Path, command: str) -> None:
+def run(suite: "Suite[SizesT]", request: Request, output: Path, command: str) -> None:
     """Measure, write bench.json and report.html, print the report; ends the process with 1 if a result is wrong."""
+    from gatedrnn.benchmarking.report import print_report, verdict, write_page
+    from gatedrnn.benchmarking.run import bench, record_of
+
     console = Console()
     with console.status("") as status:
-        findings = measure(request, suite, status.update)
+        findings = bench(request, suite, status.update)
     record = record_of(findings, request, suite, command)
     path = record.write(output)
     print_report(record, {name: section.title for name, section in suite.sections.items()}, console)

@@ -26,7 +26,6 @@ from gatedrnn.errors import UsageError
 from gatedrnn.study.settings import CompareSettings, ContenderSettings
 from gatedrnn.study.space import search_settings
 from gatedrnn.terminal import Console
-from gatedrnn.training.chosen import chosen
 from gatedrnn.training.recipes import with_options
 from gatedrnn.training.settings import ModelSettings, TrainSettings, threads_for
 
@@ -131,6 +130,8 @@ def _with_chosen(
 ) -> tuple[TaskSettings, ModelSettings, TrainSettings]:
     """Settings with what the data decide of those that nobody gave, as `train` takes them; but a validation part is set
     apart, as in every comparison."""
+    from gatedrnn.training.chosen import chosen
+
     named = {name for part in (data, model, train) for name in part.model_fields_set} | {"validation_fraction"}
     decided = {
         name: choice.value for name, choice in chosen(load_task(cast(DataSettings, data))).items() if name not in named

@@ -1,31 +1,13 @@
 """gatedrnn describe."""
 
-import os
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-import torch
 from cyclopts import Group, Parameter
-from rich.syntax import Syntax
-from rich.table import Table
-from rich.text import Text
 
 from gatedrnn.cli.arguments import CellName, above_zero, at_least_one
 from gatedrnn.errors import UsageError
-from gatedrnn.inspect.describe import Description, gate_weights, kernel_sources
-from gatedrnn.inspect.describe import describe as describe_layer
-from gatedrnn.layers import Path as Way
-from gatedrnn.layers import RecurrentLayer
-from gatedrnn.registry import CELLS, CellChoice
 from gatedrnn.terminal import Console
-
-OF_BLOCKS = "one kernel scans the blocks of every such cell, and reads their matrices"
-"""The reason why there is no source of a cell of small blocks."""
-PAPER_RATIOS = {"mingru": ("gru", 2, 3), "minlstm": ("lstm", 3, 4)}
-"""Gate weights of a minimal cell over those of the cell it comes from: 2/(3(1+a)) and 3/(4(1+a)), a = hidden/input."""
-
 
 REGULARISERS, RECIPE = Group("Regularisers", sort_key=1), Group("Recipe", sort_key=2)
 Size = Annotated[int, Parameter(validator=at_least_one)]
@@ -90,99 +72,11 @@ def describe(
     if hidden_size is not None and expansion is not None:
         raise UsageError("--hidden-size and --expansion both give the width of the state; give one")
     width = hidden_size or (round(expansion * input_size) if expansion else 128)
+    from gatedrnn.inspect.printing import print_layers
+
     arguments = {
         "num_layers": num_layers, "bidirectional": bidirectional, "proj_size": proj_size, "bias": not without_bias,
         "zoneout": zoneout, "input_dropout": input_dropout, "state_dropout": state_dropout,
         "weight_dropout": weight_dropout, "layer_norm": layer_norm,
     }  # fmt: skip
-    console = Console()
-    layers = []
-    for cell in cells or tuple(CELLS):
-        try:
-            layers.append(_layer(CellChoice.parse(cell), input_size, width, arguments))
-        except UsageError as error:
-            if cells:
-                raise
-            console.print(f"left out: {error}", highlight=False)
-    for layer in layers:
-        _print(layer, console)
-        if kernel:
-            _print_kernel(layer, console)
-
-
-def _print_kernel(layer: RecurrentLayer, console: Console) -> None:
-    sources = kernel_sources(layer.cell)
-    if not sources:
-        console.print(f"no kernel is generated: {layer._kind.why_no_program(layer.cell) or OF_BLOCKS}\n")
-    for source in sources:
-        console.print(Syntax(source, "python", background_color="default"), "", soft_wrap=True)
-
-
-def _layer(cell: CellChoice, input_size: int, hidden_size: int, arguments: dict[str, Any]) -> RecurrentLayer:
-    kind: Callable[..., RecurrentLayer] = CELLS[cell.name].layer  # options of a cell are its own
-    name, make = cell.name, partial(kind, input_size, hidden_size, **arguments, **cell.options)
-    try:
-        with torch.device("meta"):
-            parameters = sum(weight.numel() for weight in make().parameters())
-    except (RuntimeError, OverflowError) as error:
-        if "overflow" not in str(error).lower():
-            raise
-        raise UsageError(f"{name}: more parameters than can be counted in 64 bits; choose smaller sizes") from error
-    except ValueError as error:
-        raise UsageError(f"{name}: {error}") from error
-    taken, there = 4 * parameters, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    if taken > there:
-        raise UsageError(
-            f"{name}: {parameters:,} parameters take {taken / 2**30:,.1f} GiB, and this machine has "
-            f"{there / 2**30:,.1f} GiB; choose smaller sizes"
-        )
-    return make()
-
-
-def _print(layer: RecurrentLayer, console: Console) -> None:
-    description = describe_layer(layer)
-    heading = Text.assemble((description.cell, "bold"), f"  gatedrnn.{description.layer}({layer.extra_repr()})")
-    console.rule(heading, align="left")
-    console.print(f"\n{description.equations}\n", highlight=False, soft_wrap=True)
-    parts = ", ".join(f"{part} {count:,}" for part, count in description.parameters.items())
-    one_bias = (
-        f"; {description.one_bias_a_gate:,} with one bias a gate" if description.one_bias_a_gate is not None else ""
-    )
-    lines = {
-        "gates": " ".join(description.gates),
-        "parameters": f"{description.total:,} ({parts}){one_bias}",
-        "against": _against(description.cell, layer),
-        "state": f"{description.state:,} elements a sequence",
-        "work": f"{description.multiply_adds:,} multiply-adds a step",
-        "initialisation": description.initialisation,
-        "runs on": _path(description),
-    }
-    table = Table.grid(padding=(0, 2))
-    for title, text in lines.items():
-        if text:
-            table.add_row(title, Text(text))
-    console.print(table)
-    console.print()
-
-
-def _against(cell: str, layer: RecurrentLayer) -> str:
-    """The paper's ratio of gate weights, in one layer and direction."""
-    if cell not in PAPER_RATIOS:
-        return ""
-    other, gates, others_gates = PAPER_RATIOS[cell]
-    sizes = layer.input_size, layer.hidden_size
-    mine, theirs = (gate_weights(CELLS[name].layer(*sizes, bias=False, device="meta")) for name in (cell, other))
-    expansion = layer.hidden_size / layer.input_size
-    return (
-        f"gate weights of a layer {mine:,} to {other}'s {theirs:,}: {mine / theirs:.4f} = "
-        f"{gates}/({others_gates}(1+a)) at a = hidden/input = {expansion:g}"
-    )
-
-
-def _path(description: Description) -> str:
-    def words(path: Way) -> str:
-        return f"{path.name}: {path.reason}"
-
-    if description.training == description.evaluation:
-        return words(description.training)
-    return f"in training {words(description.training)}; in evaluation {words(description.evaluation)}"
+    print_layers(cells, input_size, width, arguments, kernel, Console())

@@ -7,7 +7,6 @@ from cyclopts import Parameter
 
 from gatedrnn.cli.arguments import at_least_one
 from gatedrnn.errors import DataError
-from gatedrnn.pages.words import plural
 from gatedrnn.terminal import Console
 
 
@@ -77,6 +76,7 @@ def predict(
 
 
 def _forecast(model: Any, file: Path, output: Path) -> None:
+    from gatedrnn.pages.words import plural
     from gatedrnn.training.forecasts import asked_of_file, write_forecast
 
     asked = asked_of_file(model, file)

@@ -46,13 +46,13 @@ def probe(
         wait: Wait while another process writes into the folder, instead of stopping.
     """
     use_large_pages()
+    settings = ProbeSettings(cells=cells or PROBE_CELLS, tasks=tasks, seeds=seeds, lengths=lengths)
     from gatedrnn.executors import executor_for
     from gatedrnn.study.printing import print_probes
     from gatedrnn.study.probes import probe as run_suite
     from gatedrnn.study.report import write_report
 
     console = Console()
-    settings = ProbeSettings(cells=cells or PROBE_CELLS, tasks=tasks, seeds=seeds, lengths=lengths)
     jobs = jobs or (cores() if on == "local" else None)
     with executor_for(on, jobs) as executor, RunsDisplay(console, "probe") as display:
         results = run_suite(

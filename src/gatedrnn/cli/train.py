@@ -18,7 +18,6 @@ from gatedrnn.data import FORECAST, LANGUAGE, Settings, tasks_kept
 from gatedrnn.data.settings import Seed, TaskSettings
 from gatedrnn.errors import DataError, UsageError
 from gatedrnn.terminal import Console, plain
-from gatedrnn.training.chosen import completed
 from gatedrnn.training.recipes import with_options
 from gatedrnn.training.settings import ModelSettings, RunSettings, StackWord, TrainSettings, threads_for
 
@@ -88,6 +87,7 @@ def train(
     """
     use_large_pages()
     from gatedrnn.locks import sole_writer
+    from gatedrnn.training.chosen import completed
     from gatedrnn.training.loop import run
     from gatedrnn.training.model import scores_of
     from gatedrnn.training.report import write_report
@@ -160,6 +160,8 @@ def begin(settings: RunSettings, given: Collection[str], minutes: float | None, 
     Raises:
         UsageError: minutes and a length are both given, or the minutes are too few.
     """
+    from gatedrnn.training.chosen import completed
+
     settings = completed(settings, given)
     if minutes is None:
         return settings

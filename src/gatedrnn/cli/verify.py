@@ -9,8 +9,6 @@ from cyclopts import Parameter
 
 from gatedrnn.cli.arguments import CellName
 from gatedrnn.terminal import Console
-from gatedrnn.verify.report import print_tables, verdict, write_record
-from gatedrnn.verify.report import verify as check
 
 FAILED = 1
 
@@ -34,15 +32,17 @@ def verify(
         full: A line for every execution mode, not for the worst alone.
         output: JSON file of all values.
     """
+    from gatedrnn.verify import report
+
     console, started = Console(), time.perf_counter()
     rows = []
     with console.status("") as status:
-        for row in check(cells, dtypes):
+        for row in report.verify(cells, dtypes):
             rows.append(row)
             status.update(f"{row.cell} {row.dtype} {row.mode}")
-    write_record(rows, output)
-    print_tables(rows, console, full)
-    console.print(f"{verdict(rows)} in {time.perf_counter() - started:.0f} s", highlight=False)
+    report.write_record(rows, output)
+    report.print_tables(rows, console, full)
+    console.print(f"{report.verdict(rows)} in {time.perf_counter() - started:.0f} s", highlight=False)
     console.print(f"all values: {output}", soft_wrap=True, highlight=False)
     if not all(row.holds for row in rows):
         sys.exit(FAILED)

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from gatedrnn.data.batches import Batch, Examples, TrainingSource, tokens_in
-from gatedrnn.data.running_text import Lanes, RunningText
 from gatedrnn.data.settings import (
     FORECAST,
     LANGUAGE,
@@ -27,11 +27,20 @@ from gatedrnn.data.settings import (
     TextTask,
     data_settings,
 )
-from gatedrnn.data.task import TaskData, Texts
-from gatedrnn.data.windows import Windows
 
+if TYPE_CHECKING:
+    from gatedrnn.data.batches import Batch, Examples, TrainingSource, tokens_in
+    from gatedrnn.data.running_text import Lanes, RunningText
+    from gatedrnn.data.task import TaskData, Texts
+    from gatedrnn.data.windows import Windows
+
+_OF_MODULES = {
+    "batches": ("Batch", "Examples", "TrainingSource", "tokens_in"), "running_text": ("Lanes", "RunningText"),
+    "task": ("TaskData", "Texts"), "windows": ("Windows",),
+}  # fmt: skip
+"""Names whose modules import torch, which a help page and an error of usage do without."""
 MOST_KEPT = 2
-_kept: dict[DataSettings, TaskData] | None = None
+_kept: "dict[DataSettings, TaskData] | None" = None
 
 
 @contextmanager
@@ -49,7 +58,7 @@ def tasks_kept() -> Iterator[None]:
         _kept = before
 
 
-def load_task(settings: DataSettings) -> TaskData:
+def load_task(settings: DataSettings) -> "TaskData":
     """The data of a task, as its files are now; see `tasks_kept`.
 
     Raises:
@@ -65,7 +74,7 @@ def load_task(settings: DataSettings) -> TaskData:
     return _kept[settings]
 
 
-def _loaded(settings: DataSettings) -> TaskData:
+def _loaded(settings: DataSettings) -> "TaskData":
     # Imported here: each brings libraries of its own.
     match settings:
         case ProbeTask():
@@ -104,6 +113,14 @@ def _loaded(settings: DataSettings) -> TaskData:
             from gatedrnn.data.language import load_language_model
 
             return load_language_model(settings)
+
+
+def __getattr__(name: str) -> Any:
+    module = next((module for module, names in _OF_MODULES.items() if name in names), None)
+    if module is None:
+        raise AttributeError(f"module 'gatedrnn.data' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"gatedrnn.data.{module}"), name)
+    return value
 
 
 __all__ = [

@@ -5,10 +5,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime
 from functools import lru_cache
 from itertools import product
-from typing import Literal, TypeAlias, get_args
+from typing import get_args
 
 import numpy as np
 import pandas as pd
+
+from gatedrnn.data.settings import Order
 
 MONTHS = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
@@ -21,7 +23,6 @@ LAST_OF_2000S = 29
 """Years of two digits up to here follow 2000, the others 1900, as Excel has it."""
 BEFORE_FIRST = 2000
 """The number added to a year that counts from the first one of a table, 1-01: a year that dates can have."""
-Order: TypeAlias = Literal["month-day-year", "day-month-year", "year-month-day"]
 
 
 WORDS: Mapping[str, tuple[str, ...]] = {

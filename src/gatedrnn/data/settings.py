@@ -6,10 +6,7 @@ from typing import Annotated, ClassVar, Literal, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, PositiveInt, field_validator
 
-from gatedrnn.data.date_forms import Order
 from gatedrnn.data.probes import PROBES
-from gatedrnn.data.series.fields import Decimal
-from gatedrnn.data.splits import By
 from gatedrnn.errors import UsageError, nearest
 
 LANGUAGE, SERIES, FORECAST = "language-model", "series-classification", "forecast"
@@ -17,6 +14,10 @@ SERIES_REGRESSION, TEXT = "series-regression", "text-classification"
 TEXT_REGRESSION, TAGGING = "text-regression", "token-classification"
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
 """A seed that numpy, torch and scikit-learn all take."""
+Order: TypeAlias = Literal["month-day-year", "day-month-year", "year-month-day"]
+Decimal: TypeAlias = Literal[".", ","]
+By: TypeAlias = Literal["random", "time"]
+"""The rule that sets rows apart: drawn, or the last in time."""
 Frames: TypeAlias = Literal["log-mel", "mfcc", "samples"]
 Calendar: TypeAlias = Literal[
     "minute-of-hour", "hour-of-day", "day-of-week", "day-of-month", "day-of-year", "month-of-year"

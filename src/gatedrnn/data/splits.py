@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import Literal, TypeAlias
 
 import numpy as np
 
@@ -11,8 +10,6 @@ from gatedrnn.errors import DataError
 
 SHOWN = 10
 """Labels in a note, at most."""
-By: TypeAlias = Literal["random", "time"]
-"""The rule that sets rows apart: drawn, or the last in time."""
 
 
 def of_groups(groups: Sequence[str], fraction: float, seed: int, place: str) -> tuple[np.ndarray, np.ndarray]:

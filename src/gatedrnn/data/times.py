@@ -16,7 +16,6 @@ import pandas as pd
 
 from gatedrnn.data.date_forms import (
     PATTERNS,
-    Order,
     dates_by,
     follows,
     has_order,
@@ -26,6 +25,7 @@ from gatedrnn.data.date_forms import (
     written_by,
 )
 from gatedrnn.data.series.fields import MISSING, SHOWN, Place
+from gatedrnn.data.settings import Order
 from gatedrnn.errors import DataError
 
 CLOCK = re.compile(r"(\d{1,6}):([0-5]\d)(?::([0-5]\d(?:\.\d{1,9})?))?")

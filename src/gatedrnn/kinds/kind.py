@@ -21,10 +21,6 @@ Weights: TypeAlias = dict[str, Tensor]
 """The parameters of one layer and direction, without `_l0` and `_reverse`, in torch's order."""
 
 
-REGULARISERS = ("zoneout", "input_dropout", "state_dropout", "weight_dropout")
-"""Rates of a layer whose masks are drawn once a sequence."""
-
-
 class LayerView(Protocol):
     """The attributes of a layer that kinds read."""
 

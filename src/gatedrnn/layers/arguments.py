@@ -15,7 +15,6 @@ from gatedrnn.equations import Equations, options_of
 from gatedrnn.errors import nearest
 from gatedrnn.kernels.backends import autocast_dtype, observed
 from gatedrnn.kinds import kind_of
-from gatedrnn.kinds.kind import REGULARISERS
 from gatedrnn.shapes import Flags
 
 
@@ -227,10 +226,6 @@ def check_state_dtypes(title: str, states: tuple[Tensor, ...], dtypes: set[torch
         if state.dtype not in dtypes:
             wanted = " or ".join(sorted(str(dtype) for dtype in dtypes))
             raise RuntimeError(f"{title}: hx must be {wanted} for this input, got {state.dtype}")
-
-
-OF_LAYERS = (*REGULARISERS, "layer_norm", "weight_init", "bias_init", "longest_time_scale")
-"""Settings that only recurrent layers have."""
 
 
 def takes(cell: Equations | type[Equations], name: str, bias_init: str | None = None) -> bool:

@@ -15,7 +15,7 @@ from gatedrnn.equations import Equations, Option
 from gatedrnn.kernels.op import register_flop_formulas
 from gatedrnn.kinds import kind_of
 from gatedrnn.kinds.definition import ZoneoutMask
-from gatedrnn.kinds.kind import REGULARISERS, Kind, Weights
+from gatedrnn.kinds.kind import Kind, Weights
 from gatedrnn.kinds.programs import remember
 from gatedrnn.kinds.ranks import TimeRanks
 from gatedrnn.layers.arguments import (
@@ -34,6 +34,7 @@ from gatedrnn.layers.check_cell import check_cell
 from gatedrnn.layers.dropout import DirectionMasks, DropoutMasks, draw_dropout_mask, draw_zoneout_mask
 from gatedrnn.layers.parameters import check_initialisation, initialise, shapes
 from gatedrnn.layers.wrappers import PLAIN, Wrapper
+from gatedrnn.names import REGULARISERS
 from gatedrnn.shapes import Hidden, StateTuple, time_first
 
 TORCH_ARGUMENTS = {

@@ -11,6 +11,7 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
+from gatedrnn import names
 from gatedrnn.errors import ContenderFails, Error, reason
 from gatedrnn.registry import CELLS
 from gatedrnn.shapes import Flags, Series
@@ -104,7 +105,7 @@ class Mamba(nn.Module):
         return output
 
 
-BACKBONES: dict[str, Backbone] = {"transformer": Transformer, "mamba": Mamba}
+BACKBONES: dict[str, Backbone] = dict(zip(names.BACKBONES, (Transformer, Mamba), strict=True))
 """The backbones by name, beside the cells; those of files are added by `enter`."""
 _FILES: dict[str, Path] = {}
 

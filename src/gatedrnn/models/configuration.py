@@ -6,10 +6,10 @@ from huggingface_hub.dataclasses import strict
 from transformers import PreTrainedConfig
 
 from gatedrnn.kinds import kind_of
-from gatedrnn.kinds.kind import REGULARISERS
-from gatedrnn.layers.arguments import OF_LAYERS, check_time_scale, why_refused
+from gatedrnn.layers.arguments import check_time_scale, why_refused
 from gatedrnn.layers.parameters import AUTHORS, BIAS_INITS, WEIGHT_INITS
 from gatedrnn.models.backbones import BACKBONES
+from gatedrnn.names import OF_LAYERS, REGULARISERS
 from gatedrnn.registry import CELLS, CellChoice
 
 POOLINGS = {"last": 1, "mean": 1, "max": 1, "last-mean-max": 3}

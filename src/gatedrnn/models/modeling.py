@@ -15,7 +15,7 @@ from transformers.utils import can_return_tuple
 
 from gatedrnn.kinds import kind_of
 from gatedrnn.layers import RecurrentLayer
-from gatedrnn.layers.arguments import OF_LAYERS, takes
+from gatedrnn.layers.arguments import takes
 from gatedrnn.models.backbones import BACKBONES, is_of_file, named_if_it_fails
 from gatedrnn.models.cache import GatedRNNCache
 from gatedrnn.models.configuration import POOLINGS, GatedRNNConfig
@@ -25,6 +25,7 @@ from gatedrnn.models.grams import CharacterEmbedding
 from gatedrnn.models.inputs import ChannelScale, DecayedInputs, Times, UnevenInputs
 from gatedrnn.models.linear_path import LinearPath
 from gatedrnn.models.random_convolutions import ConvolutionPath, RandomConvolutions, mixed
+from gatedrnn.names import OF_LAYERS
 from gatedrnn.ops import dropout, masked_max
 from gatedrnn.registry import CELLS, CellChoice
 from gatedrnn.shapes import Flags, Gaps, Hidden, Series, Step

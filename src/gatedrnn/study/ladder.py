@@ -2,7 +2,10 @@
 speed.
 """
 
-from gatedrnn.study.results import ComparisonResults, ContenderResults, PairResults
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gatedrnn.study.results import ComparisonResults, ContenderResults, PairResults
 
 LADDERS = {
     "lstm": ("lstm", "lstm-no-output-gate", "lstm-input-gated", "lstm-normalized", "minlstm"),
@@ -28,7 +31,7 @@ REMOVED = {
 """The part that a cell lacks in comparison with the one above it; `mgu` in comparison with gru."""
 
 
-def removed(row: ContenderResults) -> str:
+def removed(row: "ContenderResults") -> str:
     """The part that this step removes, in words."""
     in_its_place = " (g in the candidate's place)" if row.structure.options.get("activation") == "g" else ""
     return REMOVED[row.cell] + in_its_place
@@ -42,7 +45,7 @@ def step_above(ladder: str, cell: str) -> str | None:
     return steps[0]
 
 
-def steps_below(results: ComparisonResults, match: str) -> list[tuple[ContenderResults, PairResults]]:
+def steps_below(results: "ComparisonResults", match: str) -> "list[tuple[ContenderResults, PairResults]]":
     """The steps below the first with their differences, in the order of the ladder, the cells beside it last."""
     ladder = results.settings.contenders.ladder
     if ladder is None:

@@ -12,8 +12,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from gatedrnn.data import Settings
 from gatedrnn.errors import UsageError, reason
-from gatedrnn.kinds.kind import REGULARISERS
-from gatedrnn.layers.arguments import OF_LAYERS
+from gatedrnn.names import OF_LAYERS, REGULARISERS
 from gatedrnn.records import read_yaml
 from gatedrnn.training.settings import CellWord, ModelSettings, RunSettings, TrainSettings, refused_by
 

@@ -4,7 +4,7 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import AfterValidator, Field, JsonValue, ValidationInfo, field_validator, model_validator
 
@@ -20,15 +20,25 @@ from gatedrnn.data import (
 )
 from gatedrnn.data.probes import PROBES
 from gatedrnn.data.settings import TASKS, ProbeTask, Seed, TextRegressionTask, TextTask, belongs
-from gatedrnn.layers.arguments import OF_LAYERS, why_refused
-from gatedrnn.models.backbones import BACKBONES, enter
+from gatedrnn.errors import unknown
+from gatedrnn.names import BACKBONES as SHIPPED_BACKBONES
+from gatedrnn.names import OF_LAYERS, cell_names, refuse_unknown
 from gatedrnn.records import cores
-from gatedrnn.registry import CELLS, CellChoice, unknown
 from gatedrnn.training.recipes import RECIPES, WHOLE
-from gatedrnn.trust import canonical_name
+from gatedrnn.trust import canonical_name, is_in_file
+
+if TYPE_CHECKING:
+    from gatedrnn.registry import CellChoice
 
 
 def _checked(cell: str) -> str:
+    if cell in (*cell_names(), *SHIPPED_BACKBONES):
+        return cell
+    if not is_in_file(cell):
+        refuse_unknown(cell, SHIPPED_BACKBONES)
+    from gatedrnn.models.backbones import BACKBONES, enter
+    from gatedrnn.registry import CELLS, CellChoice
+
     name = enter(cell)
     if name not in BACKBONES:
         if (first := name.partition(":")[0]) not in CELLS:
@@ -39,13 +49,16 @@ def _checked(cell: str) -> str:
 
 def canonical(cell: str) -> str:
     """The one way to write a cell or a backbone among those that name the same."""
-    name = canonical_name(cell)
-    return name if name in BACKBONES else str(CellChoice.parse(cell))
+    if ":" not in cell:
+        return cell
+    from gatedrnn.registry import CellChoice
+
+    return name if (name := backbone_of(cell)) is not None else str(CellChoice.parse(cell))
 
 
 def _checked_each(cells: str) -> str:
     words = [_checked(cell.strip()) for cell in cells.split(",")]
-    if len(words) > 1 and (whole := next((word for word in words if canonical_name(word) in BACKBONES), None)):
+    if len(words) > 1 and (whole := next((word for word in words if backbone_of(word) is not None), None)):
         raise ValueError(f"{whole} replaces all layers; name it alone")
     return ",".join(words)
 
@@ -59,12 +72,16 @@ StackWord = Annotated[str, AfterValidator(_checked_each)]
 
 def backbone_of(cell: str) -> str | None:
     """The name of what a word puts in the place of recurrent layers; None where it names cells."""
+    from gatedrnn.models.backbones import BACKBONES
+
     name = canonical_name(cell)
     return name if name in BACKBONES else None
 
 
-def cells_of(cell: str) -> list[CellChoice]:
+def cells_of(cell: str) -> "list[CellChoice]":
     """The choices that a word names, one for all layers or one each; none for a backbone."""
+    from gatedrnn.registry import CellChoice
+
     return [] if backbone_of(cell) is not None else [CellChoice.parse(word) for word in cell.split(",")]
 
 
@@ -72,6 +89,9 @@ def refused_by(cell: str, given: Mapping[str, object]) -> str | None:
     """The reason why what a word names does not take one of these settings of layers; None if it takes each that is
     set.
     """
+    from gatedrnn.layers.arguments import why_refused
+    from gatedrnn.registry import CELLS
+
     return why_refused(
         given, {choice.name: CELLS[choice.name].equations for choice in cells_of(cell)}, backbone_of(cell)
     )
@@ -247,7 +267,7 @@ class RunSettings(Settings):
     train: TrainSettings
 
     @property
-    def cells(self) -> list[CellChoice]:
+    def cells(self) -> "list[CellChoice]":
         """One choice for all layers, or one each; none where a backbone replaces them."""
         return cells_of(self.cell)
 
@@ -374,6 +394,8 @@ def with_cell_options(flat: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     options = {name: str(value).lower() for name, value in earlier.items() if value is not None}
 
     def word(cell: str) -> str:
+        from gatedrnn.registry import CELLS
+
         known = CELLS[cell].options if cell in CELLS else {}
         return ":".join([cell, *(f"{name}={value}" for name, value in options.items() if name in known)])
 

@@ -10,8 +10,8 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from gatedrnn.equations import Equations
 from gatedrnn.kinds import kind_of
-from gatedrnn.kinds.kind import REGULARISERS
 from gatedrnn.layers import RecurrentLayer, Wrapper
+from gatedrnn.names import REGULARISERS
 from gatedrnn.shapes import Flags, Hidden, Series, StateTuple
 from gatedrnn.verify.definition import Sequences
 

@@ -12,7 +12,7 @@ from small_bench import SHAPE, SMALL_SUITE
 
 from gatedrnn import MinGRU
 from gatedrnn.benchmarking import memory, record, run
-from gatedrnn.benchmarking.record import BarResult
+from gatedrnn.benchmarking.record import DEFAULT, BarResult
 from gatedrnn.benchmarking.run import bars
 
 GUIDE = Path(__file__).parents[3] / "benchmarks" / "README.md"
@@ -26,7 +26,7 @@ def small(tmp_path, monkeypatch):
 def smallest(patched, folder):
     """Default sizes that take no time, in a thousandth of its time; no processes, and a folder to write in."""
     sections = {name: replace(one, part=one.part / 1000) for name, one in SMALL_SUITE.sections.items()}
-    patched.setattr("gatedrnn.cli.bench.SUITE", replace(SMALL_SUITE, sections=sections))
+    patched.setattr("gatedrnn.benchmarking.run.SUITE", replace(SMALL_SUITE, sections=sections))
     patched.setattr(memory, "peaks", lambda cells, setting, members: {"mingru": 2.0**20, "nn.LSTM": None})
     patched.chdir(folder)
 
@@ -56,7 +56,7 @@ def test_everything_is_measured_printed_and_kept_and_the_whole_default_run_is_ti
     ):  # fmt: skip
         assert title in said, title
     assert kept["passed"] is True and not kept["wrong"]
-    assert {row["section"] for row in kept["timings"]} == set(run.DEFAULT) - {"memory"}
+    assert {row["section"] for row in kept["timings"]} == set(DEFAULT) - {"memory"}
     assert {row["section"] for row in kept["counts"]} == {"memory", "run"}
     assert {"section": "memory", "mode": memory.PEAK, "contender": "mingru", "shape": list(SHAPE), "value": 1.0,
             "unit": "MiB"} in kept["counts"]  # fmt: skip

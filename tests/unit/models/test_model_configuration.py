@@ -11,8 +11,8 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification, AutoModelForTokenClassification
 
 from gatedrnn import RecurrentLayer
-from gatedrnn.kinds.kind import REGULARISERS
 from gatedrnn.models import GatedRNNConfig, GatedRNNForSequenceClassification, GatedRNNModel
+from gatedrnn.names import REGULARISERS
 
 RATES = (
     "token_dropout", "embedding_dropout", "dropout", "head_dropout", "zoneout", "input_dropout", "state_dropout",

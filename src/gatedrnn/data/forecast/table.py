@@ -8,12 +8,13 @@ from typing import NamedTuple
 import numpy as np
 
 from gatedrnn.data.columns import said_columns, without_row_numbers
-from gatedrnn.data.date_forms import Order, full_order
+from gatedrnn.data.date_forms import full_order
 from gatedrnn.data.forecast.frequency import NUMBERS, Frequency, frequency_of, named_alike
 from gatedrnn.data.rows import RawTable
 from gatedrnn.data.scale import FLOAT32
-from gatedrnn.data.series.fields import Decimal, Fields, holds_words
+from gatedrnn.data.series.fields import Fields, holds_words
 from gatedrnn.data.series.long import SERIES_COLUMNS, check_rising, numbers_in_column, times_in_column
+from gatedrnn.data.settings import Decimal, Order
 from gatedrnn.data.tables import FILE, column_of, read_all_columns, reader
 from gatedrnn.data.time_columns import LOOKED_AT, with_time_column
 from gatedrnn.data.times import Times

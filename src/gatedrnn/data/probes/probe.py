@@ -2,12 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gatedrnn.data.batches import Examples
+if TYPE_CHECKING:
+    from gatedrnn.data.batches import Examples
 
 IGNORED = -100
 Tokens: TypeAlias = NDArray[np.int64]
@@ -58,7 +59,7 @@ class Probe:
         return self.draw(random, rows, length)
 
 
-def labels_in(examples: Examples) -> int:
+def labels_in(examples: "Examples") -> int:
     """The number of answers that a test asks for."""
     return int((examples.labels != IGNORED).sum())
 

@@ -4,11 +4,11 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Literal, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from gatedrnn.data.date_forms import Order
+from gatedrnn.data.settings import Decimal, Order
 from gatedrnn.errors import DataError
 
 MISSING = (
@@ -25,7 +25,6 @@ GROUPED_BY_POINTS = re.compile(r"[+-]?(\d+|\d{1,3}(\.\d{3})+)(,\d*)?")
 """1.234,5."""
 AROUND = re.compile(r"[\s$€£¥₩₹%]+")
 """Signs of currencies and of percent, and blanks, which change nothing of a number."""
-Decimal: TypeAlias = Literal[".", ","]
 
 
 class Fields(NamedTuple):

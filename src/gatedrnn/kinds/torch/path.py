@@ -31,10 +31,11 @@ from gatedrnn.kernels.backends import (
     values_unknown,
 )
 from gatedrnn.kinds.definition import zero_masked_steps
-from gatedrnn.kinds.kind import REGULARISERS, Direction, LayerView, Pass, Path, SeriesResult, Weights, is_of
+from gatedrnn.kinds.kind import Direction, LayerView, Pass, Path, SeriesResult, Weights, is_of
 from gatedrnn.kinds.loop.path import LOOP, loop_backends, loop_path, loop_refuses, without_kernel
 from gatedrnn.kinds.torch.op import call_kernel, torch_rnn
 from gatedrnn.kinds.torch.segments import Segments, left_aligned, reorder
+from gatedrnn.names import REGULARISERS
 from gatedrnn.shapes import Flags, Series, State, StateTuple, Step
 
 CLOSED, CLOSED_IN_FLOAT16 = 1e30, 3e4

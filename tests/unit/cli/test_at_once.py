@@ -1,0 +1,46 @@
+"""Help and errors of usage come before torch is imported: they answer at once."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = ("torch", "transformers", "datasets", "pandas", "scipy", "matplotlib", "sklearn", "plotly", "numba")
+COMMANDS = (
+    "compare", "report", "train", "forecast", "evaluate", "predict", "generate", "export", "probe", "diagnose", "view",
+    "describe", "verify", "cache", "bench",
+)  # fmt: skip
+CALLS = {
+    "help": ["--help", "--version", *(f"{command} --help" for command in COMMANDS)],
+    "help of a task": ["train --task forecast --help-all", "compare --task text-classification --help"],
+    "unknown command": ["trian", "forecats --horizon 3"],
+    "unknown flag": [f"{command} --nonsense 3" for command in COMMANDS] + ["forecast --horizn 3", "train --horizon 3"],
+    "unknown task": ["train --task nonsense", "compare --task nonsense"],
+    "unknown cell": [
+        "train --cell mingur", "compare --cells mingur gru", "probe lstmm", "verify mingur", "describe lstmm",
+        "bench --cells lstmm",
+    ],
+    "wrong value": ["train --hidden-size -3", "train --epochs many", "compare --jobs 0", "bench --seconds -1"],
+}  # fmt: skip
+PROGRAM = """
+import contextlib, io, json, sys
+from gatedrnn.cli.app import main
+codes = []
+for call in json.loads(sys.argv[1]):
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        try:
+            main(call.split())
+            codes.append(0)
+        except SystemExit as end:
+            codes.append(end.code or 0)
+print(json.dumps([codes, sorted(sys.modules)]))
+"""
+
+
+@pytest.mark.parametrize("kind", CALLS)
+def test_the_answer_imports_nothing_heavy(kind):
+    done = subprocess.run([sys.executable, "-c", PROGRAM, json.dumps(CALLS[kind])], capture_output=True, text=True)
+    codes, modules = json.loads(done.stdout)
+    assert set(codes) == {0 if kind.startswith("help") else 2}, dict(zip(CALLS[kind], codes, strict=True))
+    assert not set(HEAVY).intersection(modules)
