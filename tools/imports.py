@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TypeAlias
 
 PACKAGE = "gatedrnn"
-PACKAGE_FLOOR = 9
-"""The package itself names layers and what lies below them, so it is just above those."""
+PACKAGE_FLOOR = 15
+"""The package itself names what people call, up to runs, so it is just above those."""
 
 Sources: TypeAlias = Mapping[str, str]
 """Source by dotted name; a package goes by its folder's name."""

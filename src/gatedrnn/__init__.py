@@ -10,12 +10,17 @@ if TYPE_CHECKING:
     from gatedrnn.layers import RecurrentLayer as RecurrentLayer
     from gatedrnn.ops import choose_backend as choose_backend
     from gatedrnn.ops import linear_scan as linear_scan
+    from gatedrnn.runs import Forecast as Forecast
+    from gatedrnn.runs import Run as Run
+    from gatedrnn.runs import forecast as forecast
+    from gatedrnn.runs import load as load
+    from gatedrnn.runs import train as train
 
 __version__ = "0.1.0"
 
 _ELSEWHERE = {
     "BackendUnavailable": "errors", "RecurrentLayer": "layers", "choose_backend": "ops", "linear_scan": "ops",
-    "register": "cells.base",
+    "register": "cells.base", **dict.fromkeys(("Forecast", "Run", "forecast", "load", "train"), "runs"),
 }  # fmt: skip
 """Public names beside those of the cells, and the modules that they are imported from when they are first used."""
 _MODULES = ("cells", "equations", "errors", "layers", "ops", "registry", "shapes")

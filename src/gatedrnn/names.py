@@ -33,7 +33,7 @@ def refuse_unknown(word: str, beside: Iterable[str] = ()) -> None:
 
     Args:
         word: a name, with options or without.
-        beside: other names that may stand there.
+        beside: other names that are allowed.
 
     Raises:
         ValueError: with the nearest name that exists.

@@ -6,21 +6,22 @@ import os
 import shlex
 import sys
 from pathlib import Path
-from typing import Annotated, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 from cyclopts import Group, Parameter
 
 from gatedrnn.names import refuse_unknown
+from gatedrnn.records import Json
+from gatedrnn.runs import Baselines as Baselines
+
+if TYPE_CHECKING:
+    from gatedrnn.data import Settings
 
 DATA, MODEL, TRAINING, COMPARISON, SEARCH, RUN = (
     Group(title, sort_key=place)
     for place, title in enumerate(("Data", "Model", "Training", "Comparison", "Search", "Run"))
 )
 """Groups of flags on help pages."""
-
-
-Baselines: TypeAlias = Literal["plain", "none"]
-"""Whether plain methods are fitted beside a run."""
 
 
 def _known(_: object, cell: str) -> None:
@@ -54,6 +55,15 @@ def above_zero(_: object, value: float | None) -> None:
 
 TrainMinutes: TypeAlias = Annotated[float | None, Parameter(validator=above_zero, group=TRAINING)]
 """Minutes that a training may take."""
+
+
+def given(*parts: "Settings") -> dict[str, Json]:
+    """Return the settings that the command line names, by name, without those of a task that its file decides."""
+    return {
+        name: value
+        for part in parts
+        for name, value in part.model_dump(include=part.model_fields_set - {"task"}).items()
+    }
 
 
 def command_line(program: str = "gatedrnn") -> str:

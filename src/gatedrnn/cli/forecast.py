@@ -1,21 +1,18 @@
 """gatedrnn forecast."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import Annotated
 
 from cyclopts import Parameter
 
-from gatedrnn.cli.arguments import DATA, MODEL, RUN, TRAINING, Baselines, TrainMinutes, use_large_pages
+from gatedrnn.cli.arguments import DATA, MODEL, RUN, TRAINING, Baselines, TrainMinutes, given, use_large_pages
 from gatedrnn.cli.progress import RunsDisplay
-from gatedrnn.cli.train import OneRun, begin, say_plain_part, say_standing
-from gatedrnn.data import FORECAST, load_task, tasks_kept
-from gatedrnn.data.settings import ForecastTask, TaskSettings
+from gatedrnn.data import FORECAST, tasks_kept
+from gatedrnn.data.settings import TaskSettings
 from gatedrnn.errors import UsageError
+from gatedrnn.runs import forecast as forecast_table
 from gatedrnn.terminal import Console
-from gatedrnn.training.settings import ModelSettings, RunSettings, TrainSettings
-
-if TYPE_CHECKING:
-    from gatedrnn.models import GatedRNNForForecasting
+from gatedrnn.training.settings import CellSettings, ModelSettings, TrainSettings
 
 
 @tasks_kept()
@@ -24,7 +21,7 @@ def forecast(
     /,
     *,
     data: Annotated[TaskSettings, Parameter(name="*", group=DATA)] = TaskSettings(task=FORECAST),
-    one: Annotated[OneRun, Parameter(name="*", group=MODEL)] = OneRun(),
+    one: Annotated[CellSettings, Parameter(name="*", group=MODEL)] = CellSettings(),
     model: Annotated[ModelSettings, Parameter(name="*", group=MODEL)] = ModelSettings(),
     train: Annotated[TrainSettings, Parameter(name="*", group=TRAINING)] = TrainSettings(),
     output: Annotated[Path | None, Parameter(group=RUN)] = None,
@@ -49,35 +46,13 @@ def forecast(
     use_large_pages()
     if data.task != FORECAST:
         raise UsageError(f"--task {data.task}: this command forecasts; gatedrnn train has all tasks")
-    from gatedrnn.locks import sole_writer
-    from gatedrnn.training.chosen import with_values
-    from gatedrnn.training.finished import open_finished
-    from gatedrnn.training.folder import RunFolder
-    from gatedrnn.training.forecasts import asked_of_data, write_forecast, write_forecasts
-    from gatedrnn.training.loop import run
-    from gatedrnn.training.report import write_report
-
-    given = data.model_dump() | ({} if file is None else {"train_file": file})
-    settings = RunSettings.model_validate(
-        {**one.model_dump(), "data": given, "model": model.model_dump(), "train": train.model_dump()}
-    )
-    folder = output or Path("runs") / f"forecast-{'co2' if file is None else file.stem}"
-    console = Console()
-    with RunsDisplay(console, f"forecast {settings.cell}") as display:
-        display.show_notes(load_task(settings.data).notes)
-        asked = asked_of_data(cast(ForecastTask, settings.data))  # before anything is trained for it
-        if train_minutes is not None and (held := RunFolder(folder)).config.exists():  # as they were measured for it
-            settings, train_minutes = with_values(settings, {"total_steps": held.settings().train.total_steps}), None
-        settings = begin(settings, train.model_fields_set, train_minutes, display)
-        result = run(settings, folder, display.show_one)
-    say_plain_part(console, result)
-    with sole_writer(folder, wait=True):
-        forecasts = write_forecasts(folder)
-        own = cast("GatedRNNForForecasting", open_finished(folder).model)
-        write_forecast(own, asked, folder / "forecast.csv")
-        for sentence in forecasts.sentences():
-            console.print(sentence, highlight=False)
-        say_standing(console, folder, baselines)
-        page = write_report(folder)
-    for what, place in (("forecast", folder / "forecast.csv"), ("pictures", page), ("model", folder / "model")):
+    console, settings = Console(), given(data, one, model, train)
+    with RunsDisplay(console, f"forecast {one.cell}") as display:
+        future = forecast_table(
+            file, output=output, train_minutes=train_minutes, baselines=baselines, on_step=display.show_one,
+            on_notes=display.show_notes, **settings,
+        )  # fmt: skip
+    for sentence in future.sentences():
+        console.print(sentence, highlight=False)
+    for what, place in (("forecast", future.file), ("pictures", future.report), ("model", future.folder / "model")):
         console.print(f"{what}: {place}", soft_wrap=True, highlight=False)

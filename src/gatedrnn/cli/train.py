@@ -2,63 +2,45 @@
 
 import logging
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 from cyclopts import Parameter
-from pydantic import Field
 from rich.panel import Panel
 from rich.text import Text
 
-from gatedrnn.cli.arguments import DATA, MODEL, RUN, TRAINING, Baselines, TrainMinutes, not_negative, use_large_pages
+from gatedrnn.cli.arguments import (
+    DATA,
+    MODEL,
+    RUN,
+    TRAINING,
+    Baselines,
+    TrainMinutes,
+    given,
+    not_negative,
+    use_large_pages,
+)
 from gatedrnn.cli.classes import print_classes_of
 from gatedrnn.cli.progress import NOTICES, RunsDisplay
-from gatedrnn.data import FORECAST, LANGUAGE, Settings, tasks_kept
-from gatedrnn.data.settings import Seed, TaskSettings
-from gatedrnn.errors import DataError, UsageError
+from gatedrnn.data import LANGUAGE, tasks_kept
+from gatedrnn.data.settings import TaskSettings
+from gatedrnn.errors import DataError
+from gatedrnn.runs import Run
+from gatedrnn.runs import train as train_run
 from gatedrnn.terminal import Console, plain
-from gatedrnn.training.recipes import with_options
-from gatedrnn.training.settings import ModelSettings, RunSettings, StackWord, TrainSettings, threads_for
+from gatedrnn.training.settings import CellSettings, ModelSettings, TrainSettings
 
-if TYPE_CHECKING:
-    from gatedrnn.training.result import RunResult
-
-
-def is_first_process() -> bool:
-    """Whether this process prints and writes for all."""
-    return os.environ.get("RANK", "0") == "0"
-
-
-def is_restarted() -> bool:
-    """Whether torchrun has started this command again because processes were lost: its run is there, and goes on."""
-    return os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") != "0"
-
-
-class OneRun(Settings):
-    """The cell of a single run."""
-
-    expert = ("shard",)
-
-    cell: StackWord = "mingru"
-    """Name of the cell, as `gatedrnn describe` lists it, with options as in gru:reset_after=false; or one a layer,
-    joined by commas."""
-    hidden_size: int = Field(64, ge=1)
-    """Channels of its state."""
-    seed: Seed = 0
-    """Initialisation, data order and dropout follow from it."""
-    threads: int = Field(default_factory=threads_for, ge=1)
-    """Threads of torch; all cores, or OMP_NUM_THREADS, if not given. Part of the run, since another number may sum in
-    another order."""
-    shard: bool = False
-    """Under torchrun, each process keeps a part of the weights, their gradients and moments (FSDP2), not all."""
+LENGTH = ("epochs", "total_steps")
+"""Settings that a run may be given anew while it is stopped."""
 
 
 @tasks_kept()
 def train(
     *,
     data: Annotated[TaskSettings, Parameter(name="*", group=DATA)] = TaskSettings(task=LANGUAGE),
-    one: Annotated[OneRun, Parameter(name="*", group=MODEL)] = OneRun(),
+    one: Annotated[CellSettings, Parameter(name="*", group=MODEL)] = CellSettings(),
     model: Annotated[ModelSettings, Parameter(name="*", group=MODEL)] = ModelSettings(),
     train: Annotated[TrainSettings, Parameter(name="*", group=TRAINING)] = TrainSettings(),
     output: Annotated[Path | None, Parameter(group=RUN)] = None,
@@ -86,137 +68,60 @@ def train(
             them out.
     """
     use_large_pages()
-    from gatedrnn.locks import sole_writer
-    from gatedrnn.training.chosen import completed
-    from gatedrnn.training.loop import run
-    from gatedrnn.training.model import scores_of
-    from gatedrnn.training.report import write_report
-
-    console = Console()
-    if resume is not None or finish is not None:
-        settings, folder = _stopped(resume, finish, [data, one, model, train], output)
-    else:
-        settings = RunSettings.model_validate(
-            {
-                **one.model_dump(), "cell": with_options(data.task, one.cell), "data": data.model_dump(),
-                "model": model.model_dump(), "train": train.model_dump(),
-            }
-        )  # fmt: skip
-        folder = output or Path("runs") / f"{data.task}-{settings.cell.replace(':', '-')}-{one.seed}"
-        if (folder / "config.yaml").exists() and is_first_process() and not is_restarted():
-            with sole_writer(folder, wait=wait):  # first, so that a run under way is reported as such
-                raise DataError(f"{folder}: there is a run already; continue it by --resume, or give another --output")
-    given = {name for part in (data, one, model, train) for name in part.model_fields_set}
-    begun = resume is not None or finish is not None
-    if begun and train_minutes is not None:
-        raise DataError("--train-minutes is of a run that begins; a stopped one goes on with its own steps")
-    if not is_first_process():
+    settings: dict[str, Any] = {**given(data, one, model, train)}
+    first = os.environ.get("RANK", "0") == "0"
+    restarted = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") != "0"  # by torchrun: the run is there, and goes on
+    if not first:
         NOTICES.setLevel(logging.WARNING)
-        run(settings if begun else completed(settings, given), folder, workers=workers, end=finish is not None)
-        return
-    with RunsDisplay(console, f"{settings.data.task} {settings.cell}") as display:
-        if not begun:
-            settings = begin(settings, given, train_minutes, display)
-        result = run(
-            settings,
-            folder,
-            display.show_one,
-            wait=wait,
-            workers=workers,
-            on_notes=display.show_notes,
-            end=finish is not None,
-        )
-    say_plain_part(console, result)
-    for split, scores in scores_of(result).items():
-        for name, value in scores.items():
-            if name not in ("loss", "tokens"):
-                console.print(f"{split} {name}: {value:.4f}", highlight=False)
-    print_classes_of(folder, result, console)
-    with sole_writer(folder, wait=True):
-        if settings.data.task == LANGUAGE:
-            from gatedrnn.training.sample import write_samples
-
-            console.print(Panel(Text(plain(write_samples(folder))), title="what it writes", title_align="left"))
-        elif settings.data.task == FORECAST:
-            from gatedrnn.training.forecasts import write_forecasts
-
-            write_forecasts(folder)
+    console = Console()
+    title = f"{data.task} {one.cell}" if resume is None and finish is None else str(resume or finish)
+    with RunsDisplay(console, title) if first else nullcontext() as display:
+        how: dict[str, Any] = {"wait": wait, "workers": workers, "baselines": baselines}
+        if display is not None:
+            how |= {"on_step": display.show_one, "on_notes": display.show_notes}
+        if resume is not None or finish is not None:
+            if train_minutes is not None:
+                raise DataError("--train-minutes is of a run that begins; a stopped one goes on with its own steps")
+            stopped, length = _stopped(resume, finish, settings, output)
+            run = stopped.resume(**length, **how) if finish is None else stopped.finish(**how)
         else:
-            from gatedrnn.training.hardest import write_hardest
-
-            write_hardest(folder)
-        say_standing(console, folder, baselines)
-        page = write_report(folder)
-    for what, place in (("report", page), ("model", folder / "model")):
-        console.print(f"{what}: {place}", soft_wrap=True, highlight=False)
-
-
-def begin(settings: RunSettings, given: Collection[str], minutes: float | None, display: RunsDisplay) -> RunSettings:
-    """Settings of a new run with what its data and its minutes decide, which is said.
-
-    Args:
-        given: names of settings that stay as they are.
-
-    Raises:
-        UsageError: minutes and a length are both given, or the minutes are too few.
-    """
-    from gatedrnn.training.chosen import completed
-
-    settings = completed(settings, given)
-    if minutes is None:
-        return settings
-    from gatedrnn.training.budget import within
-
-    if both := next((name for name in ("epochs", "total_steps") if name in given), None):
-        raise UsageError(f"--train-minutes and --{both.replace('_', '-')} both say how long; give one")
-    budgeted = within(settings, minutes)
-    display.show_notes([budgeted.said])
-    return budgeted.settings
+            run = train_run(
+                task=data.task, output=output, exist_ok=restarted or not first, train_minutes=train_minutes, **how,
+                **settings,
+            )  # fmt: skip
+    if first:
+        print_run(run, console)
 
 
 def _stopped(
-    resume: Path | None, finish: Path | None, given: Sequence[Settings], output: Path | None
-) -> tuple[RunSettings, Path]:
-    """The settings and the folder of a run that was stopped; with another length, where one is given."""
+    resume: Path | None, finish: Path | None, settings: Mapping[str, Any], output: Path | None
+) -> tuple[Run, dict[str, Any]]:
+    """Return a run that was stopped, and the other length that is given for it."""
     folder, flag = (resume, "--resume") if resume is not None else (finish, "--finish")
     assert folder is not None
     if resume is not None and finish is not None:
         raise DataError("--resume goes on with a run, --finish ends it; give one of them")
-    named = {name: value for part in given for name, value in part.model_dump(include=part.model_fields_set).items()}
-    length = {name: value for name, value in named.items() if name in ("epochs", "total_steps") and flag == "--resume"}
-    others = [*sorted(named.keys() - length.keys()), *(["output"] if output is not None else [])]
+    length = {name: settings[name] for name in LENGTH if name in settings and flag == "--resume"}
+    others = [*sorted(settings.keys() - length.keys()), *(["output"] if output is not None else [])]
     if others:
         raise DataError(f"{flag} continues with the run's own settings; leave out --{others[0].replace('_', '-')}")
-    settings = _settings_of(folder)
-    if length:
-        if os.environ.get("WORLD_SIZE", "1") != "1":
-            raise DataError("--resume with another length is for one process; torchrun can go on with it afterwards")
-        from gatedrnn.training.loop import with_length
-
-        settings = with_length(folder, length)
-    return settings, folder
+    return Run(folder), length
 
 
-def _settings_of(folder: Path) -> RunSettings:
-    from gatedrnn.training.folder import RunFolder
-
-    if not (folder / "config.yaml").exists():
-        raise DataError(f"{folder}: holds no run to resume (no config.yaml)")
-    return RunFolder(folder).settings()
-
-
-def say_plain_part(console: Console, result: "RunResult") -> None:
-    """Whether the plain part of the model would do."""
+def print_run(run: Run, console: Console) -> None:
+    """Print the scores of a finished run, its classes or samples, how it compares, and where its files are."""
+    result = run.result
     if result.plain_part is not None:
         console.print(result.plain_part.sentence(), highlight=False)
-
-
-def say_standing(console: Console, folder: Path, baselines: Baselines) -> None:
-    """Print how a finished run compares with plain methods, and what would help it."""
-    if baselines == "none":
-        return
-    from gatedrnn.study.standing import write_standing
-
-    standing = write_standing(folder)
-    for sentence in [] if standing is None else standing.sentences():
+    for split, scores in run.scores.items():
+        for name, value in scores.items():
+            if name not in ("loss", "tokens"):
+                console.print(f"{split} {name}: {value:.4f}", highlight=False)
+    print_classes_of(run.folder, result, console)
+    if run.settings.data.task == LANGUAGE:
+        text = next(iter(run.samples.values()))
+        console.print(Panel(Text(plain(text)), title="what it writes", title_align="left"))
+    for sentence in [] if run.standing is None else run.standing.sentences():
         console.print(sentence, highlight=False)
+    for what, place in (("report", run.report), ("model", run.folder / "model")):
+        console.print(f"{what}: {place}", soft_wrap=True, highlight=False)

@@ -9,10 +9,10 @@ from gatedrnn.data import FORECAST, SERIES, SERIES_REGRESSION, TEXT, TEXT_REGRES
 from gatedrnn.data.settings import SeriesTask
 from gatedrnn.records import Json
 from gatedrnn.training.forecast_recipe import forecast_recipe, size_for
-from gatedrnn.training.recipes import Chosen, recipe_of
+from gatedrnn.training.recipes import Chosen, recipe_of, with_options
 from gatedrnn.training.resources import fitting_batch
 from gatedrnn.training.series_recipe import series_recipe
-from gatedrnn.training.settings import ModelSettings, RunSettings, TrainSettings
+from gatedrnn.training.settings import CellSettings, ModelSettings, RunSettings, TrainSettings
 from gatedrnn.training.text_recipe import text_recipe
 
 
@@ -69,8 +69,14 @@ def _default_of(name: str) -> Json:
 
 def default_run(task: str, **given: Json) -> RunSettings:
     """Settings of a run as `train` and `forecast` have them with default flags, but for those given, by their names."""
-    fixed: dict[str, Json] = {"cell": "mingru", "task": task, **recipe_of(task, whole=True)}
-    return completed(RunSettings.from_flat(fixed | given), given)
+    return completed(run_of_recipe(task, **given), given)
+
+
+def run_of_recipe(task: str, **given: Json) -> RunSettings:
+    """Settings of a run by the task's recipe, but for those given; what the data decide is left at its default."""
+    fixed: dict[str, Json] = {**CellSettings().model_dump(), "task": task, **recipe_of(task, whole=True)}
+    named = fixed | given
+    return RunSettings.from_flat(named | {"cell": with_options(task, str(named["cell"]))})
 
 
 def completed(settings: RunSettings, given: Collection[str]) -> RunSettings:

@@ -250,6 +250,33 @@ class TrainSettings(Settings):
     """Steps between checkpoints; there is one after each validation too."""
 
 
+def threads_for(jobs: int = 1) -> int:
+    """Threads of each of `jobs` processes so that every core runs one; no more than OMP_NUM_THREADS, where that is
+    set."""
+    asked = os.environ.get("OMP_NUM_THREADS", "")
+    most = int(asked) if asked.isdigit() and int(asked) else cores()
+    return max(1, min(cores() // jobs, most))
+
+
+class CellSettings(Settings):
+    """The cell of a single run."""
+
+    expert = ("shard",)
+
+    cell: StackWord = "mingru"
+    """Name of the cell, as `gatedrnn describe` lists it, with options as in gru:reset_after=false; or one a layer,
+    joined by commas."""
+    hidden_size: int = Field(64, ge=1)
+    """Channels of its state."""
+    seed: Seed = 0
+    """Initialisation, data order and dropout follow from it."""
+    threads: int = Field(default_factory=threads_for, ge=1)
+    """Threads of torch; all cores, or OMP_NUM_THREADS, if not given. Part of the run, since another number may sum in
+    another order."""
+    shard: bool = False
+    """Under torchrun, each process keeps a part of the weights, their gradients and moments (FSDP2), not all."""
+
+
 class RunSettings(Settings):
     """One training run, complete: what config.yaml in its folder holds, and what reruns it."""
 
@@ -404,11 +431,3 @@ def with_cell_options(flat: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     if options and isinstance(cells := settings.get("cells"), list):
         settings["cells"] = [word(str(cell)) for cell in cells]
     return settings
-
-
-def threads_for(jobs: int = 1) -> int:
-    """Threads of each of `jobs` processes so that every core runs one; no more than OMP_NUM_THREADS, where that is
-    set."""
-    asked = os.environ.get("OMP_NUM_THREADS", "")
-    most = int(asked) if asked.isdigit() and int(asked) else cores()
-    return max(1, min(cores() // jobs, most))

@@ -7,7 +7,8 @@ from small_bench import SMALL_SUITE, AskedBar
 
 from gatedrnn.benchmarking import memory
 from gatedrnn.benchmarking.record import SIZES, Findings, Quotient
-from gatedrnn.benchmarking.run import DEFAULT, SUITE, Bar, Request, SectionName, bars, bench, judged, largest_bar
+from gatedrnn.benchmarking.record import DEFAULT, Request, SectionName
+from gatedrnn.benchmarking.run import SUITE, Bar, bars, bench, judged, largest_bar
 
 
 def test_a_bar_holds_up_to_its_bound_and_is_judged_where_it_was_measured_by_the_largest_of_several_ratios():

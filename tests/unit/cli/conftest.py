@@ -10,7 +10,8 @@ from commands import outcome
 
 @pytest.fixture(scope="session", autouse=True)
 def what_commands_import(first_training):
-    for name in ("benchmarking.run", "data", "models", "study.experiment", "study.probes", "training.loop", "verify.contract"):
+    parts = "benchmarking.run data models study.experiment study.probes training.loop verify.contract"
+    for name in parts.split():
         import_module(f"gatedrnn.{name}")
     with redirect_stdout(io.StringIO()), suppress(SystemExit):
         import_module("gatedrnn.cli.app").main(["train", "--help"])

@@ -38,7 +38,7 @@ BAD = {
     "compare --token-dropout 0.1": "digits has no unknown token",
     "compare --task digits --validation-fraction 0.001": "cannot be split",
     "compare --config .": ".: is a directory",
-    "train --resume nowhere": "holds no run to resume",
+    "train --resume nowhere": "nowhere: holds no run",
     "train --task forecast --pooling max": "--pooling is of classifiers; leave it out with forecast",
     "train --task forecast --members 0": "--members: Input should be greater than or equal to 1",
     "train --task language-model --members 2": "--members is of classifiers and forecasts; leave it out with language",
@@ -274,7 +274,7 @@ def recorded(monkeypatch, *arguments):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("gatedrnn.training.loop.run", run)
-    monkeypatch.setattr("gatedrnn.cli.train.completed", lambda settings, _: settings)  # by data, and there are none
+    monkeypatch.setattr("gatedrnn.training.chosen.completed", lambda settings, _: settings)  # by data, and there are none
     assert exit_code("train", *arguments) == 130
     return settings[0]
 
