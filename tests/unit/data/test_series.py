@@ -451,6 +451,29 @@ def test_a_test_file_continues_each_series(tmp_path):
     refused("has no series b", task, train, **given)
 
 
+def test_a_test_file_whose_times_are_of_another_kind_or_zone_is_refused(tmp_path):
+    def of(times, name):
+        return written(tmp_path, "\n".join(["ds,y", *(f"{time},{n * n % 7}" for n, time in enumerate(times))]), name)
+
+    def days(offset):
+        return [f"2024-01-{day:02d}T00:00{offset}" for day in range(1, 31)]
+
+    plain, more = of(days(""), "train.csv"), of([f"2024-02-{day:02d}T00:00+09:00" for day in range(1, 11)], "test.csv")
+    refused("; those before are dates", task, plain, test_file=more, horizon=5)
+    zoned, other = (
+        of(days("+09:00"), "zoned.csv"),
+        of([f"2024-02-{day:02d}T00:00+01:17" for day in range(1, 11)], "other.csv"),
+    )
+    refused("no zone has both", task, zoned, test_file=other, horizon=5)
+
+
+def test_roles_that_several_columns_could_have_are_asked_for(tmp_path):
+    lines = [f"2024-01-{day:02d},2025-01-{day:02d},{day % 5},{day % 3},a" for day in range(1, 29)]
+    path = written(tmp_path, "\n".join(["ds,date,y,z,id", *lines]) + "\n")
+    refused("which column is the time\\? .* hold dates", read_table, path, Columns(target=("y",)))
+    refused("has one --target, got y, z", read_table, path, Columns(target=("y", "z"), series="id", time="ds"))
+
+
 def test_a_forecast_needs_the_future_of_known_covariates(tmp_path):
     columns, path = Columns(known=("price",)), long(tmp_path, 60)
     refused("column 'price' has no value at 2024-01-03 12:00", read_asked, path, columns, (), 30, 6)

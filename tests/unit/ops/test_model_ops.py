@@ -34,7 +34,7 @@ def torchs_loss(hidden, weight, labels, items=None):
     return total / (items if items is not None else (labels != -100).sum())
 
 
-@over(piece=(1, 100, 1 << 25), dtype=(torch.float64, torch.float32), items=(None, 7), factor=(1.0, 0.5))
+@over(piece=(1, 100, 1 << 25), dtype=(torch.float64, torch.float32), items=(None, 7), factor=(1.0, 2.0))
 def test_loss_and_gradients_are_torchs(monkeypatch, piece, dtype, items, factor):
     monkeypatch.setattr(loss, "CHUNK", piece)
     hidden, weight, labels = problem(dtype)
