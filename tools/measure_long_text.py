@@ -127,8 +127,9 @@ def _to_the_first_step(config: Path, folder: Path, cache: Path) -> float:
 
 def first_step(config: Path, folder: Path) -> None:
     """Train until a step is done, and print the seconds since this process began."""
+    from gatedrnn.progress import Progress
     from gatedrnn.training.folder import RunFolder
-    from gatedrnn.training.loop import Progress, run
+    from gatedrnn.training.loop import run
 
     def on_step(progress: Progress) -> None:
         if progress.step:

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from cyclopts import App
 
-from gatedrnn.cli.progress import RunsDisplay
 from gatedrnn.executors import executor_for
+from gatedrnn.progress import RunsDisplay
 from gatedrnn.records import environment
 from gatedrnn.study.experiment import Comparison
 from gatedrnn.study.results import ComparisonResults, run_name

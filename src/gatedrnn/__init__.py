@@ -15,12 +15,16 @@ if TYPE_CHECKING:
     from gatedrnn.runs import forecast as forecast
     from gatedrnn.runs import load as load
     from gatedrnn.runs import train as train
+    from gatedrnn.studies import Study as Study
+    from gatedrnn.studies import compare as compare
+    from gatedrnn.studies import probe as probe
 
 __version__ = "0.1.0"
 
 _ELSEWHERE = {
     "BackendUnavailable": "errors", "RecurrentLayer": "layers", "choose_backend": "ops", "linear_scan": "ops",
     "register": "cells.base", **dict.fromkeys(("Forecast", "Run", "forecast", "load", "train"), "runs"),
+    **dict.fromkeys(("Study", "compare", "probe"), "studies"),
 }  # fmt: skip
 """Public names beside those of the cells, and the modules that they are imported from when they are first used."""
 _MODULES = ("cells", "equations", "errors", "layers", "ops", "registry", "shapes")

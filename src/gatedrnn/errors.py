@@ -5,12 +5,13 @@ for are that class too. The message names the thing, the rule, what was found an
 """
 
 import signal
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
+from typing import Any
 
 USAGE, FAILURE, SIGNALLED = 2, 1, 128
-REASON = 400
-"""Characters at most of what another library's error says."""
+REASON, SHOWN = 400, 80
+"""Characters at most of what another library's error says, and of a wrong value."""
 
 
 class Error(Exception):
@@ -28,6 +29,35 @@ def reason(error: BaseException) -> str:
         "wrong field: cell 'gru2' is unknown"
     """
     return " ".join(str(error).split())[:REASON] or type(error).__name__
+
+
+def in_one_line(error: Exception) -> str:
+    """Return an error's message in one line; pydantic's with the flags of settings, without its heading and address.
+
+    Example:
+        >>> in_one_line(FileNotFoundError(2, "No such file or directory", "a.csv"))
+        'a.csv: no such file or directory'
+    """
+    if isinstance(error, Error):
+        return " ".join(str(error).split())
+    cause: Any = error.__cause__ if hasattr(error.__cause__, "errors") else error
+    if not hasattr(cause, "errors"):
+        if isinstance(error, OSError) and error.filename is not None:
+            said = error.strerror or str(error)
+            return f"{error.filename}: {said[:1].lower()}{said[1:]}"
+        return " ".join(str(error).split())
+    parts = []
+    for fault in cause.errors():
+        message, got = fault["msg"].removeprefix("Value error, "), repr(fault["input"])
+        flag = _flag(fault["loc"])
+        parts.append(f"{flag}: {message} (got {got if len(got) <= SHOWN else got[:SHOWN] + '…'})" if flag else message)
+    return " ".join("; ".join(parts).split())
+
+
+def _flag(place: Sequence[int | str]) -> str:
+    """The flag that a field of nested settings is typed as: they are flat on the command line."""
+    names = [str(part) for part in place if not isinstance(part, int)]
+    return f"--{names[-1].replace('_', '-')}" if names else ""
 
 
 def nearest(name: str, names: Iterable[str], otherwise: str = "") -> str:

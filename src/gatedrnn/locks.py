@@ -4,7 +4,7 @@ import datetime
 import logging
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -33,12 +33,12 @@ def sole_writer(folder: Path, *, wait: bool = False) -> Iterator[None]:
         yield
 
 
-def empty(folder: Path) -> None:
-    """Remove what is in a folder, but for the lock that its writer holds."""
+def empty(folder: Path, keep: Collection[str] = ()) -> None:
+    """Remove what is in a folder, but for the lock that its writer holds and files of these names."""
     for child in folder.iterdir():
         if child.is_dir() and not child.is_symlink():
             shutil.rmtree(child)
-        elif child.name != LOCK:
+        elif child.name not in (LOCK, *keep):
             child.unlink()
 
 

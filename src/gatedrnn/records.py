@@ -9,7 +9,7 @@ import os
 import platform
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -22,6 +22,8 @@ from gatedrnn.errors import Damaged
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 """A value that a JSON file holds."""
+Setting: TypeAlias = "Json | Path | Sequence[str] | Sequence[int] | Sequence[float]"
+"""A value of a flag, as a caller of Python gives it."""
 PACKAGES = ("gatedrnn", "torch", "numpy", "numba", "transformers", "accelerate", "tokenizers", "scikit-learn")
 
 

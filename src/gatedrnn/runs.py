@@ -1,26 +1,36 @@
 """Training runs from Python: `train` begins a run or continues it, `load` opens one, and each gives a `Run`."""
 
+import hashlib
 import html
+import json
 import os
-from collections.abc import Callable, Collection, Sequence
+import random
+import tempfile
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
-from gatedrnn.errors import DataError, UsageError
-from gatedrnn.records import Json, read_json
+from gatedrnn.errors import DataError, UsageError, in_one_line, reason, unknown
+from gatedrnn.progress import display_of
+from gatedrnn.records import Json, Setting, environment, read_json
 
 if TYPE_CHECKING:
     import pandas as pd
     import plotly.graph_objects as go
+    from pydantic import ValidationError
     from transformers import PreTrainedTokenizerFast
 
     from gatedrnn.data.forecast.future import Asked
+    from gatedrnn.data.frames import Data, Frame
     from gatedrnn.models import GatedRNNForForecasting
     from gatedrnn.models.modeling import GatedRNNPreTrainedModel
+    from gatedrnn.training.callbacks import Callbacks
     from gatedrnn.training.forecasts import Forecasts
     from gatedrnn.training.loop import OnStep
     from gatedrnn.training.result import RunResult
+    from gatedrnn.training.score import ForecastsScored, Scored, TextScored
     from gatedrnn.training.settings import RunSettings
     from gatedrnn.training.standing import Standing
 
@@ -34,7 +44,8 @@ class Run:
     """A training run, in its folder: settings, scores, model, predictions.
 
     Args:
-        folder: the folder of a run, finished or stopped.
+        folder: the folder of a run, finished or stopped; or of a model that one wrote, which has no settings or scores
+            of its own.
 
     Raises:
         DataError: the folder holds no run.
@@ -50,8 +61,8 @@ class Run:
 
         self.folder = Path(folder)
         self._files = RunFolder(self.folder)
-        if not self._files.config.exists():
-            raise DataError(f"{self.folder}: holds no run (no config.yaml)")
+        if not self._files.config.exists() and not (self.folder / "config.json").exists():
+            raise DataError(f"{self.folder}: holds no run (no config.yaml) and no model (no config.json)")
 
     @cached_property
     def settings(self) -> "RunSettings":
@@ -133,13 +144,14 @@ class Run:
 
     def resume(
         self, *, epochs: int | None = None, total_steps: int | None = None, wait: bool = False, workers: int = 0,
-        baselines: Baselines = "plain", on_step: "OnStep | None" = None, on_notes: "OnNotes | None" = None,
+        baselines: Baselines = "plain", log: Sequence[str] = (), callbacks: "Callbacks" = (),
+        progress: bool | None = None, on_step: "OnStep | None" = None, on_notes: "OnNotes | None" = None,
     ) -> "Run":  # fmt: skip
         """Continue a run that was stopped, to the same bits as if it never was, and return it at its end.
 
         Args:
             epochs, total_steps: another length, where the learning rates so far do not depend on it.
-            wait, workers, baselines, on_step, on_notes: as in `train`.
+            wait, workers, baselines, log, callbacks, progress, on_step, on_notes: as in `train`.
 
         Raises:
             DataError: the run has ended, or its learning rates so far depend on its length.
@@ -155,11 +167,15 @@ class Run:
             from gatedrnn.training.loop import with_length
 
             settings = with_length(self.folder, change)
-        return _run(settings, self.folder, baselines, wait=wait, workers=workers, on_step=on_step, on_notes=on_notes)
+        return _run(
+            settings, self.folder, baselines, wait=wait, workers=workers, on_step=on_step, on_notes=on_notes, log=log,
+            callbacks=callbacks, progress=progress,
+        )  # fmt: skip
 
     def finish(
-        self, *, wait: bool = False, workers: int = 0, baselines: Baselines = "plain",
-        on_step: "OnStep | None" = None, on_notes: "OnNotes | None" = None,
+        self, *, wait: bool = False, workers: int = 0, baselines: Baselines = "plain", log: Sequence[str] = (),
+        callbacks: "Callbacks" = (), progress: bool | None = None, on_step: "OnStep | None" = None,
+        on_notes: "OnNotes | None" = None,
     ) -> "Run":  # fmt: skip
         """End a run that was stopped at its newest checkpoint, with the best weights so far; arguments as in `train`.
 
@@ -168,7 +184,7 @@ class Run:
         """
         return _run(
             self.settings, self.folder, baselines, wait=wait, workers=workers, on_step=on_step, on_notes=on_notes,
-            end=True,
+            end=True, log=log, callbacks=callbacks, progress=progress,
         )  # fmt: skip
 
     def generate(
@@ -194,7 +210,133 @@ class Run:
             seed=seed,
         )  # fmt: skip
 
+    def predict(
+        self, data: "Data", *, output: Path | str | None = None, text_column: str | None = None,
+        data_root: Path | None = None, threads: int | None = None, on_notes: "OnNotes | None" = None,
+    ) -> "Frame":  # fmt: skip
+        """Predict the label of every row, with the probability of each class; or forecast what comes after a table.
+
+        Args:
+            data: as in `train`, without labels: a file, a frame, texts, or series.
+            output: a file to write the same into; its ending decides: .csv, .tsv, .jsonl or .parquet.
+            text_column: column of texts; the one of training if None.
+            data_root: folder of the files that a table names; the table's own if None.
+            threads: threads of torch; all cores if None.
+            on_notes: called with what is to be known of the rows.
+
+        Returns:
+            A frame of the library that the data were a frame of, else of pandas: the columns of the data with
+            `prediction` and `probability_...`, or the steps of a forecast.
+
+        Raises:
+            DataError: the model is a language model, or the data cannot be read or do not fit it.
+        """
+        from gatedrnn.data.frames import frame_like, on_disk
+        from gatedrnn.data.writing import check_output, write_predictions
+        from gatedrnn.training.predict import predicted_columns
+        from gatedrnn.training.resources import use_threads
+
+        target = None if output is None else Path(output)
+        with called_from_python(), on_disk(data) as held:
+            if target is not None:
+                check_output(target, held.file)
+            use_threads(threads)
+            table, added, notes = predicted_columns(self.folder, held, text_column, data_root)
+            if target is not None:
+                write_predictions(target, table, added, held.name)
+        if on_notes is not None:
+            on_notes(notes)
+        return frame_like({**table.columns, **added}, held.backend)
+
+    def evaluate(
+        self, data: "Data" = None, *, split: str = "test", text_column: str | None = None,
+        label_column: Sequence[str] = (), data_root: Path | None = None, threads: int | None = None,
+    ) -> "Scored | TextScored | ForecastsScored":  # fmt: skip
+        """Score the model on labelled data, or on a split of its own.
+
+        Args:
+            data: as in `train`, with labels; a text for a language model; None for the split. Forecasts are scored on a
+                split alone.
+            split: test, validation or train, or another that the run was tested on.
+            text_column, label_column: columns of the data; those of training if not given.
+            data_root: folder of the files that a table names; the table's own if None.
+            threads: threads of torch; all cores if None.
+
+        Returns:
+            A record with the scores by name; its `as_json()` has them as plain numbers.
+
+        Raises:
+            DataError: there is no such split, the data have changed since the run, or do not fit the model.
+            UsageError: an argument is not for models of this kind.
+        """
+        from gatedrnn.data.frames import on_disk
+        from gatedrnn.training.resources import use_threads
+        from gatedrnn.training.score import evaluated
+
+        with called_from_python(), nullcontext() if data is None else on_disk(data) as held:
+            use_threads(threads)
+            return evaluated(self.folder, split, held, text_column, label_column, data_root)
+
+    def export(self, output: Path | str | None = None, *, to: Literal["onnx"] = "onnx") -> dict[Path, float]:
+        """Write the model for programs without Python, and run what was written beside it.
+
+        Args:
+            output: folder for the files; FOLDER/onnx if None.
+            to: the format.
+
+        Returns:
+            The files, and by how much each differs from the model.
+
+        Raises:
+            ExportWrong: one differs by more than rounding.
+        """
+        from gatedrnn.export.formats import export_model
+
+        folder = self.folder / to if output is None else Path(output)
+        return {folder / name: difference for name, difference in export_model(self.model, folder).items()}
+
+    def push_to_hub(self, name: str, *, private: bool | None = None, token: str | None = None) -> str:
+        """Upload the model's folder, with its card, to the Hugging Face hub, and return the address.
+
+        Args:
+            name: such as "me/digits-mingru"; it is made if it is not there.
+            private: whether others may not see it, where it is made; the hub's default if None.
+            token: of the hub; the one that is logged in if None.
+
+        Raises:
+            DataError: the run has not ended, or the hub cannot be reached or refuses.
+        """
+        from huggingface_hub import HfApi
+
+        from gatedrnn.training.finished import model_place
+
+        folder = model_place(self.folder)
+        try:
+            hub = HfApi(token=token)
+            place = hub.create_repo(name, private=private, exist_ok=True)
+            hub.upload_folder(repo_id=place.repo_id, folder_path=folder, commit_message="Upload with gatedrnn")
+        except Exception as error:  # no network, no such user, a token that may not write: all end in the same advice
+            raise DataError(f"{name}: could not be uploaded to the hub: {reason(error)}") from error
+        return str(place)
+
+    def view(self, html: Path | str | None = None) -> Path:
+        """Write a page that shows what the gates of the model do, step by step, and return its file.
+
+        The page runs the model in the browser, needs no network and no server.
+
+        Args:
+            html: the file; FOLDER/view.html if None.
+        """
+        from gatedrnn.records import write_whole
+        from gatedrnn.view.page import page_of
+
+        file = self.folder / "view.html" if html is None else Path(html)
+        write_whole(file, page_of([self.folder]))
+        return file
+
     def __repr__(self) -> str:
+        if not self._files.config.exists():
+            return f"Run({str(self.folder)!r}): a model"
         if not self.is_finished:
             return f"Run({str(self.folder)!r}): not ended"
         parts = [
@@ -203,7 +345,7 @@ class Run:
         return f"Run({str(self.folder)!r}): {', '.join(parts)}"
 
     def _repr_html_(self) -> str:
-        if not self.is_finished:
+        if not self._files.config.exists() or not self.is_finished:
             return f"<p>{html.escape(repr(self))}</p>"
         columns = list(dict.fromkeys(name for scores in self.scores.values() for name in scores))
         head = "".join(f"<th>{html.escape(name)}</th>" for name in ("", *columns))
@@ -217,7 +359,7 @@ class Run:
         return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{said}"
 
     def sentences(self) -> list[str]:
-        """Return sentences on the run: whether its plain part would do, how it compares with plain methods, what would help."""
+        """Return sentences: whether its plain part would do, how it compares with plain methods, what would help."""
         records = self.forecasts, self.standing
         plain = self.result.plain_part
         said = [sentence for record in records if record is not None for sentence in record.sentences()]
@@ -232,7 +374,7 @@ class Forecast(Run):
         """The forecast, named as the table: a row for each series and step, a column for each quantile."""
         import pandas as pd
 
-        return pd.read_csv(self.file)
+        return pd.read_csv(self.file, float_precision="round_trip")
 
     @property
     def file(self) -> Path:
@@ -258,25 +400,32 @@ def load(folder: Path | str) -> Run:
 
 
 def train(
-    data: Path | str | None = None, *, task: str | None = None, output: Path | str | None = None,
-    exist_ok: bool = True, train_minutes: float | None = None, baselines: Baselines = "plain", wait: bool = False,
-    workers: int = 0, on_step: "OnStep | None" = None, on_notes: "OnNotes | None" = None, **settings: Json,
+    data: "Data" = None, *, task: str | None = None, output: Path | str | None = None, exist_ok: bool = True,
+    train_minutes: float | None = None, baselines: Baselines = "plain", wait: bool = False, workers: int = 0,
+    log: Sequence[str] = (), callbacks: "Callbacks" = (), progress: bool | None = None,
+    on_step: "OnStep | None" = None, on_notes: "OnNotes | None" = None, **settings: Setting,
 ) -> Run:  # fmt: skip
     """Train one model on a task, score it on the test split, and return the run.
 
-    The same call again continues a run that was stopped, and returns one that has ended.
+    The same call again continues a run that was stopped, and returns one that has ended. What is in memory is written
+    into the run's folder first, so that the folder is all that the run needs.
 
     Args:
-        data: training file; None for the task's own data, or for the files that `settings` name.
-        task: name of the task; guessed from the file if None, a language model without one.
-        output: folder of the run; runs/TASK-CELL-SEED if None.
+        data: a file, a frame of pandas, polars or pyarrow, a Hugging Face data set, (series, labels), (texts, labels),
+            or a list of texts; None for the task's own data, or for the files that `settings` name.
+        task: name of the task; guessed from the data if None, a language model without any.
+        output: folder of the run; one below the machine's temporary files if None, which the run's `folder` tells.
         exist_ok: False to refuse a folder that holds a run already.
         train_minutes: minutes that training may take on this machine, measured before it begins.
         baselines: "plain" to fit plain methods to the same data after training, "none" to leave them out.
         wait: wait while another process writes into the folder, instead of an error.
         workers: processes that prepare batches ahead of the step.
-        on_step: called with the progress after every step.
-        on_notes: called with the notes on the data before training.
+        log: trackers that losses and scores are logged with: "tensorboard", "wandb", "mlflow", "trackio".
+        callbacks: objects with some of the methods of `gatedrnn.training.callbacks.Callback`: they are told of each
+            step, each validation and the end, and may end the run.
+        progress: show a bar; if None, in a terminal or notebook alone.
+        on_step: called with the progress after every step, in the place of a bar.
+        on_notes: called with the notes on the data before training, in the place of lines.
         settings: every setting of the task, the model and the training, named as the flags of `gatedrnn train`; the
             task's recipe and the data decide the others.
 
@@ -284,6 +433,7 @@ def train(
         UsageError: a setting is unknown, or does not go with another.
         DataError: the data cannot be used.
         FolderTaken: the folder holds another run.
+        Interrupted: by Ctrl-C; `load` opens the folder then, and `Run.resume` continues.
 
     Example:
         >>> run = gatedrnn.train(task="digits", cell="mingru", epochs=2)  # doctest: +SKIP
@@ -293,44 +443,49 @@ def train(
     from gatedrnn.data import LANGUAGE, tasks_kept
     from gatedrnn.training.chosen import completed, run_of_recipe
 
-    with tasks_kept():
-        if data is not None:
-            settings["train_file"] = str(data)
-        if task is None and settings.get("train_file") is not None:
+    with tasks_kept(), called_from_python(), display_of("train", progress if on_step is None else False) as display:
+        on_step, on_notes = on_step or display.show_one, on_notes or display.show_notes
+        folder, named, of_form = placed(data, output, {"task": task, **settings})
+        given = cast(dict[str, Json], {**named, **settings})
+        task = task or of_form
+        if task is None and given.get("train_file") is not None:
             from gatedrnn.data.task_of_file import task_of_file
 
-            task = task_of_file(Path(str(settings["train_file"])))
-        chosen = run_of_recipe(task or LANGUAGE, **settings)
-        folder = default_folder(chosen) if output is None else Path(output)
+            task = task_of_file(Path(str(given["train_file"])))
+        chosen = run_of_recipe(task or LANGUAGE, **given)
         if not exist_ok and (folder / "config.yaml").exists():
             from gatedrnn.locks import sole_writer
 
             with sole_writer(folder, wait=wait):  # first, so that a run under way is reported as such
                 raise DataError(f"{folder}: there is a run already; continue it by --resume, or give another --output")
-        chosen = completed(chosen, settings)
+        chosen = completed(chosen, given)
         if train_minutes is not None:
-            chosen = _within(chosen, train_minutes, settings, on_notes)
-        return _run(chosen, folder, baselines, wait=wait, workers=workers, on_step=on_step, on_notes=on_notes)
+            chosen = _within(chosen, train_minutes, given, on_notes)
+        return _run(
+            chosen, folder, baselines, wait=wait, workers=workers, on_step=on_step, on_notes=on_notes, log=log,
+            callbacks=callbacks,
+        )  # fmt: skip
 
 
 def forecast(
-    data: Path | str | None = None, *, output: Path | str | None = None, train_minutes: float | None = None,
-    baselines: Baselines = "plain", on_step: "OnStep | None" = None, on_notes: "OnNotes | None" = None,
-    **settings: Json,
+    data: "Data" = None, *, output: Path | str | None = None, train_minutes: float | None = None,
+    baselines: Baselines = "plain", log: Sequence[str] = (), callbacks: "Callbacks" = (),
+    progress: bool | None = None, on_step: "OnStep | None" = None, on_notes: "OnNotes | None" = None,
+    **settings: Setting,
 ) -> Forecast:  # fmt: skip
     """Train a model on a table of series, test it on the last part, and forecast what comes after the table.
 
     The same call again writes the forecast again, and continues a run that was stopped.
 
     Args:
-        data: CSV, TSV, JSON lines or Parquet: long, with a row for each series and time, or wide, with a row for each
-            time. None for weekly carbon dioxide above Mauna Loa.
-        output: folder of the run; runs/forecast-FILE if None.
-        train_minutes, baselines, on_step, on_notes, settings: as in `train`; settings such as `target`, `horizon`,
-            `season`, `known`.
+        data: a file (CSV, TSV, JSON lines, Parquet or a spreadsheet), a frame of pandas, polars or pyarrow, or a
+            Hugging Face data set: long, with a row for each series and time, or wide, with a row for each time. None
+            for weekly carbon dioxide above Mauna Loa.
+        output, train_minutes, baselines, log, callbacks, progress, on_step, on_notes, settings: as in `train`; such as
+            `target`, `horizon`, `season`, `known`.
 
     Raises:
-        UsageError, DataError, FolderTaken: as in `train`.
+        UsageError, DataError, FolderTaken, Interrupted: as in `train`.
 
     Example:
         >>> future = gatedrnn.forecast("energy.csv", target="OT", horizon=24)  # doctest: +SKIP
@@ -343,55 +498,128 @@ def forecast(
     from gatedrnn.training.folder import RunFolder
     from gatedrnn.training.forecasts import asked_of_data
 
-    with tasks_kept():
-        if data is not None:
-            settings["train_file"] = str(data)
-        chosen = run_of_recipe(FORECAST, **settings)
-        folder = (
-            Path("runs") / f"forecast-{'co2' if data is None else Path(data).stem}" if output is None else Path(output)
-        )
-        if on_notes is not None:
-            on_notes(load_task(chosen.data).notes)
+    with tasks_kept(), called_from_python(), display_of("forecast", progress if on_step is None else False) as display:
+        on_step, on_notes = on_step or display.show_one, on_notes or display.show_notes
+        folder, named, _ = placed(data, output, {"task": FORECAST, **settings})
+        given = cast(dict[str, Json], {**named, **settings})
+        chosen = run_of_recipe(FORECAST, **given)
+        on_notes(load_task(chosen.data).notes)
         asked = asked_of_data(cast(ForecastTask, chosen.data))  # before anything is trained for it
         held = RunFolder(folder)
         if train_minutes is not None and held.config.exists():  # as they were measured for it
             chosen, train_minutes = with_values(chosen, {"total_steps": held.settings().train.total_steps}), None
-            settings["total_steps"] = held.settings().train.total_steps
-        chosen = completed(chosen, settings)
+            given["total_steps"] = held.settings().train.total_steps
+        chosen = completed(chosen, given)
         if train_minutes is not None:
-            chosen = _within(chosen, train_minutes, settings, on_notes)
-        _run(chosen, folder, baselines, wait=False, workers=0, on_step=on_step, on_notes=None, asked=asked)
+            chosen = _within(chosen, train_minutes, given, on_notes)
+        _run(
+            chosen, folder, baselines, wait=False, workers=0, on_step=on_step, on_notes=None, asked=asked, log=log,
+            callbacks=callbacks,
+        )  # fmt: skip
     return Forecast(folder)
 
 
-def default_folder(settings: "RunSettings") -> Path:
-    """Return the folder of a run without an `output`."""
-    return Path("runs") / f"{settings.data.task}-{settings.cell.replace(':', '-')}-{settings.seed}"
+def default_folder(task: str, cell: str, seed: int) -> Path:
+    """Return the folder of a run of the command line without an `output`."""
+    from gatedrnn.training.recipes import with_options
+
+    return Path("runs") / f"{task}-{with_options(task, cell).replace(':', '-')}-{seed}"
 
 
-def _within(
-    settings: "RunSettings", minutes: float, given: Collection[str], on_notes: "OnNotes | None"
-) -> "RunSettings":
+def placed(
+    data: "Data", output: Path | str | None, settings: Mapping[str, object], *, replace: bool = False
+) -> tuple[Path, dict[str, Json], str | None]:  # fmt: skip
+    """Put a caller's data where the tasks' readers find them.
+
+    Args:
+        data: as in `train`.
+        output: the folder of what is made of them; None for one below the machine's temporary files, named by what is
+            asked, so that the same call finds it again.
+        settings: all that is asked.
+        replace: whether other data in the folder may go.
+
+    Returns:
+        The folder, the settings that name the data, and the task that their form is for, if it is for one.
+    """
+    from gatedrnn.data.frames import in_memory
+
+    held = in_memory(data)
+    folder = _temporary(data if held is None else held.digest(), settings) if output is None else Path(output)
+    if held is not None:
+        return folder, held.write(folder, replace=replace), held.task
+    return folder, {} if data is None else {"train_file": str(data)}, None
+
+
+def _temporary(data: object, settings: Mapping[str, object]) -> Path:
+    """A folder of this user's alone."""
+    machine = environment()["environment"]
+    asked = json.dumps([machine, str(data), os.getcwd(), settings], default=str, sort_keys=True)
+    root = Path(tempfile.gettempdir()) / f"gatedrnn-{getattr(os, 'getuid', lambda: 'runs')()}"
+    root.mkdir(mode=0o700, exist_ok=True)
+    if hasattr(os, "getuid") and root.stat().st_uid != os.getuid():
+        raise DataError(f"{root}: belongs to another user; give an output")
+    return root / hashlib.sha256(asked.encode()).hexdigest()[:12]
+
+
+@contextmanager
+def called_from_python() -> Iterator[None]:
+    """The boundary of what a caller of Python begins: its random numbers and its number of threads are given back,
+    whatever runs within draw and set; settings are refused in one sentence.
+
+    Raises:
+        UsageError: a setting is unknown or out of range.
+    """
+    import numpy as np
+    import torch
+    from pydantic import ValidationError
+
+    threads, python, legacy = torch.get_num_threads(), random.getstate(), np.random.get_state()
+    with torch.random.fork_rng():
+        try:
+            yield
+        except ValidationError as error:
+            raise UsageError(_refused(error)) from error
+        finally:
+            torch.set_num_threads(threads)
+            random.setstate(python)
+            np.random.set_state(legacy)
+
+
+def _refused(error: "ValidationError") -> str:
+    """A sentence on settings that are refused; of an unknown one with the nearest that exists."""
+    from gatedrnn.training.settings import setting_names
+
+    for fault in error.errors():
+        if fault["type"] == "extra_forbidden":
+            return unknown("setting", str(fault["loc"][-1]), setting_names())
+    return in_one_line(error)
+
+
+def _within(settings: "RunSettings", minutes: float, given: Collection[str], on_notes: "OnNotes") -> "RunSettings":
     """Return the settings with as many steps as the minutes allow on this machine."""
     from gatedrnn.training.budget import within
 
     if both := next((name for name in ("epochs", "total_steps") if name in given), None):
         raise UsageError(f"--train-minutes and --{both.replace('_', '-')} both say how long; give one")
     budgeted = within(settings, minutes)
-    if on_notes is not None:
-        on_notes([budgeted.said])
+    on_notes([budgeted.said])
     return budgeted.settings
 
 
 def _run(
     settings: "RunSettings", folder: Path, baselines: Baselines, *, wait: bool, workers: int,
     on_step: "OnStep | None", on_notes: "OnNotes | None", end: bool = False, asked: "Asked | None" = None,
+    log: Sequence[str] = (), callbacks: "Callbacks" = (), progress: bool | None = None,
 ) -> Run:  # fmt: skip
     from gatedrnn.training.loop import run
 
-    run(settings, folder, on_step, wait=wait, workers=workers, on_notes=on_notes, end=end)
-    if os.environ.get("RANK", "0") == "0":  # the first process of torchrun writes for all
-        _complete(folder, settings.data.task, baselines, asked)
+    with called_from_python(), display_of(folder.name, progress if on_step is None else False) as display:
+        run(
+            settings, folder, on_step or display.show_one, wait=wait, workers=workers, on_notes=on_notes, end=end,
+            log=log, callbacks=callbacks,
+        )  # fmt: skip
+        if os.environ.get("RANK", "0") == "0":  # the first process of torchrun writes for all
+            _complete(folder, settings.data.task, baselines, asked)
     return Run(folder)
 
 

@@ -108,17 +108,46 @@ def finished(text_run, digits_run, comparison, tmp_path):
     return tmp_path
 
 
-SLOW_PAGES = {"export.md"}  # they export a graph, as tests/laws/test_onnx_layers.py does with a layer
+CALLS = re.compile(r"gatedrnn\.(?:train|forecast|compare|probe|load)\(|SeriesClassifier\(|export")
+"""The pattern of calls that a fast test has no time for."""
 WITH_PYTHON = [
-    pytest.param(page, id=page.name, marks=[pytest.mark.slow] if page.name in SLOW_PAGES else [])
+    pytest.param(page, id=page.name, marks=[pytest.mark.slow] if any(map(CALLS.search, blocks(page, "python"))) else [])
     for page in PAGES if page != KOREAN and blocks(page, "python")  # whose code is that of the other README
 ]  # fmt: skip
 
 
+FEW = {"total_steps": 4, "hidden_size": 8, "threads": 1, "progress": False}
+SHORT = {
+    "train": {**FEW, "baselines": "none"}, "forecast": {**FEW, "baselines": "none"},
+    "compare": {**FEW, "seeds": [0], "match": ["layers"], "validate_every": 2},
+    "probe": {"tasks": ["parity"], "seeds": [0], "lengths": [64], "progress": False},
+}  # fmt: skip
+"""The settings that a call runs with in a test, whatever the page gives."""
+
+
+@pytest.fixture
+def short_calls(monkeypatch, tmp_path):
+    """Functions that train take a moment, each in a folder of its own."""
+    for name, settings in SHORT.items():
+        call_whole = getattr(gatedrnn, name)
+
+        def call_short(*data, output=None, whole=call_whole, settings=settings, **given):
+            place = (
+                tmp_path / "made" / f"{whole.__name__}-{output or len(list(tmp_path.glob('made/*')))}".replace("/", "-")
+            )
+            given = {key: value for key, value in given.items() if key not in ("validate_every", "seeds", "tasks")}
+            return whole(*data, output=place, **{**given, **settings})
+
+        monkeypatch.setattr(gatedrnn, name, call_short)
+
+
 @pytest.mark.parametrize("page", WITH_PYTHON)
-@pytest.mark.usefixtures("only_our_cells")
+@pytest.mark.usefixtures("only_our_cells", "short_calls")
 @pytest.mark.filterwarnings("ignore")  # of the tools that a page shows ours with
-def test_the_python_of_a_page_runs(page, finished, monkeypatch):
+def test_the_python_of_a_page_runs(page, finished, files, monkeypatch):
+    for file in files.iterdir():
+        if not (finished / file.name).exists():
+            (finished / file.name).symlink_to(file)
     monkeypatch.chdir(finished)
     namespace = {"__name__": page.stem}
     for block in blocks(page, "python"):

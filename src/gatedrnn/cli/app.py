@@ -15,9 +15,9 @@ from cyclopts.config import Dict
 
 from gatedrnn import __version__
 from gatedrnn.cli.arguments import RUN
-from gatedrnn.cli.progress import notices_shown
-from gatedrnn.errors import FAILURE, SIGNALLED, USAGE, Error
+from gatedrnn.errors import FAILURE, SIGNALLED, USAGE, Error, in_one_line
 from gatedrnn.processes import oversubscribing
+from gatedrnn.progress import notices_shown
 from gatedrnn.records import read_yaml
 from gatedrnn.terminal import plain
 from gatedrnn.training.interrupt import ended_by_signals
@@ -25,8 +25,6 @@ from gatedrnn.trust import named_on, trusting
 
 OF_TASKS = ("compare", "forecast", "train")
 """Commands whose flags are those of the task that is named."""
-SHOWN = 80
-"""Characters of a wrong value in a message, at most."""
 EXTRAS = {
     "ray": ("ray",), "slurm": ("submitit",),
     "export": ("onnx", "onnxruntime", "onnxscript"), "series": ("statsforecast", "statsmodels", "sktime"),
@@ -66,6 +64,7 @@ def build_app(tokens: Sequence[str] = ()) -> App:
     app.command("gatedrnn.cli.verify:verify", name="verify", help="Check that all execution modes of a cell agree.")
     app.command("gatedrnn.cli.cache:cache", name="cache", help="Show or clear the cache of tokenised texts.")
     app.command("gatedrnn.cli.bench:bench", name="bench", help="Measure speed and memory, as ratios.")
+    app.register_install_completion_command(help="Install completion for this shell (bash, zsh, fish), and say how.")
 
     @app.meta.default
     def with_config(
@@ -174,12 +173,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         from gatedrnn.cli.tasks import unknown_flag
 
         task = _named_task(build_app()[tokens[0]], tokens) if tokens[0] in OF_TASKS else None
-        _stop(USAGE, unknown_flag(error, task) if task else _one_line(error))
+        _stop(USAGE, unknown_flag(error, task) if task else in_one_line(error))
     except Exception as error:
         code = _exit_code(error)
         if code is None:
             raise
-        _stop(code, _one_line(error))
+        _stop(code, in_one_line(error))
 
 
 def _exit_code(error: BaseException) -> int | None:
@@ -205,30 +204,6 @@ def _missing_package(error: BaseException | None) -> str | None:
             package = error.name.split(".")[0]
         error = error.__cause__ or error.__context__
     return None if package == "gatedrnn" else package
-
-
-def _one_line(error: Exception) -> str:
-    """The error's message; pydantic's without its heading and web address."""
-    if isinstance(error, Error):
-        return " ".join(str(error).split())
-    cause: Any = error.__cause__ if hasattr(error.__cause__, "errors") else error
-    if not hasattr(cause, "errors"):
-        if isinstance(error, OSError) and error.filename is not None:
-            reason = error.strerror or str(error)
-            return f"{error.filename}: {reason[:1].lower()}{reason[1:]}"
-        return " ".join(str(error).split())
-    parts = []
-    for fault in cause.errors():
-        message, got = fault["msg"].removeprefix("Value error, "), repr(fault["input"])
-        flag = _flag(fault["loc"])
-        parts.append(f"{flag}: {message} (got {got if len(got) <= SHOWN else got[:SHOWN] + '…'})" if flag else message)
-    return " ".join("; ".join(parts).split())
-
-
-def _flag(place: Sequence[int | str]) -> str:
-    """The flag that a field of nested settings is typed as: they are flat on the command line."""
-    names = [str(part) for part in place if not isinstance(part, int)]
-    return f"--{names[-1].replace('_', '-')}" if names else ""
 
 
 def _stop(code: int, message: str) -> None:

@@ -55,6 +55,8 @@ def above_zero(_: object, value: float | None) -> None:
 
 TrainMinutes: TypeAlias = Annotated[float | None, Parameter(validator=above_zero, group=TRAINING)]
 """Minutes that a training may take."""
+Log: TypeAlias = Annotated[tuple[str, ...], Parameter(group=RUN)]
+"""Names of trackers."""
 
 
 def given(*parts: "Settings") -> dict[str, Json]:

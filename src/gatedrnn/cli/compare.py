@@ -1,9 +1,8 @@
 """gatedrnn compare."""
 
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
@@ -16,21 +15,20 @@ from gatedrnn.cli.arguments import (
     TRAINING,
     at_least_one,
     command_line,
+    given,
     not_negative,
     use_large_pages,
 )
-from gatedrnn.cli.progress import RunsDisplay
-from gatedrnn.data import DataSettings, load_task, tasks_kept
-from gatedrnn.data.settings import Settings, TaskSettings
+from gatedrnn.data.settings import TaskSettings
 from gatedrnn.errors import UsageError
-from gatedrnn.study.settings import CompareSettings, ContenderSettings
-from gatedrnn.study.space import search_settings
+from gatedrnn.progress import RunsDisplay
+from gatedrnn.studies import compare as compare_cells
+from gatedrnn.studies import compare_suite
+from gatedrnn.study.settings import ContenderSettings
 from gatedrnn.terminal import Console
-from gatedrnn.training.recipes import with_options
-from gatedrnn.training.settings import ModelSettings, TrainSettings, threads_for
+from gatedrnn.training.settings import ModelSettings, TrainSettings
 
 
-@tasks_kept()
 def compare(
     *,
     data: Annotated[TaskSettings, Parameter(name="*", group=DATA)] = TaskSettings(task="digits"),
@@ -81,74 +79,36 @@ def compare(
         wait: Wait while another process writes into the folder, instead of stopping.
     """
     use_large_pages()
-    from gatedrnn.executors import executor_for
-    from gatedrnn.study import report as reports
-    from gatedrnn.study.experiment import compare as run_comparison
     from gatedrnn.study.printing import print_comparison, print_joined
-    from gatedrnn.study.suite import read_suite, run_suite
 
-    console, threads = Console(), threads or (threads_for(jobs or 1) if on == "local" else 1)
+    console = Console()
     search: dict[str, Any] = {"trials": trials, "space": space, "minutes": minutes, "search_seed": search_seed}
-    with executor_for(on, jobs, threads) as executor, RunsDisplay(console, "compare") as display:
-        run = partial(
-            run_comparison, executor=executor, memory=memory, fresh=fresh, wait=wait, margin=margin,
-            command=command_line(), on_progress=display.show,
-        )  # fmt: skip
-        if suite is not None:
-            _refuse_settings([data, contenders, model, train], search)
-            folder = output or Path("runs") / suite.stem
-            folders = run_suite(read_suite(suite, threads), folder, run, fresh=fresh)
+    search = {name: value for name, value in search.items() if value is not None}
+    with RunsDisplay(console, "compare") as display:
+        how: dict[str, Any] = {
+            "on": on, "jobs": jobs, "threads": threads, "memory": memory, "margin": margin, "fresh": fresh,
+            "wait": wait, "command": command_line(), "on_progress": display.show,
+        }  # fmt: skip
+        if suite is None:
+            task, ladder = data.task, contenders.ladder
+            folder = output or Path("runs") / (f"ladder-{ladder}-{task}" if ladder else f"compare-{task}")
+            settings: dict[str, Any] = {**given(data, contenders, model, train), **search}
+            study = compare_cells(task=task, output=folder, on_notes=display.show_notes, **how, **settings)
         else:
-            who = contenders.model_dump()
-            if contenders.ladder is None:
-                who["cells"] = [with_options(data.task, cell) for cell in contenders.cells]
-            if contenders.recipes:
-                data, model, train = _with_chosen(data, model, train)
-            settings = CompareSettings.model_validate(
-                {
-                    "contenders": who, "threads": threads, "data": data.model_dump(), "model": model.model_dump(),
-                    "train": train.model_dump(),
-                    "search": search_settings(model, train, **search),
-                }
-            )  # fmt: skip
-            ladder = settings.contenders.ladder
-            folder = output or Path("runs") / (f"ladder-{ladder}-{data.task}" if ladder else f"compare-{data.task}")
-            display.show_notes(load_task(settings.data).notes)
-            results = run(settings, folder)
-    if suite is not None:
-        joined = reports.joined_comparisons(folders)
-        page = reports.report_of_joined(joined, folders, folder).write(folder)
-        print_joined(joined, console)
+            named = ["task"] if "task" in data.model_fields_set else []
+            _refuse_settings([*named, *given(data, contenders, model, train), *search])
+            several = compare_suite(suite, output=output, **how)
+    if suite is None:
+        page = study.page
+        print_comparison(study.comparison, console)
     else:
-        page = reports.write_report(folder)
-        print_comparison(results, console)
+        page = several.page
+        print_joined(several.joined, console)
     console.print(f"report: {page}", soft_wrap=True, highlight=False)
 
 
-def _with_chosen(
-    data: TaskSettings, model: ModelSettings, train: TrainSettings
-) -> tuple[TaskSettings, ModelSettings, TrainSettings]:
-    """Settings with what the data decide of those that nobody gave, as `train` takes them; but a validation part is set
-    apart, as in every comparison."""
-    from gatedrnn.training.chosen import chosen
-
-    named = {name for part in (data, model, train) for name in part.model_fields_set} | {"validation_fraction"}
-    decided = {
-        name: choice.value for name, choice in chosen(load_task(cast(DataSettings, data))).items() if name not in named
-    }
-    if "epochs" in named:
-        decided["total_steps"] = 0
-    choices = [
-        part.model_copy(update={name: value for name, value in decided.items() if name in type(part).model_fields})
-        for part in (data, model, train)
-    ]
-    return cast(tuple[TaskSettings, ModelSettings, TrainSettings], tuple(choices))
-
-
-def _refuse_settings(parts: Sequence[Settings], search: Mapping[str, object]) -> None:
+def _refuse_settings(named: Iterable[str]) -> None:
     """Refuse flags that a suite's file has the place for."""
-    named = [name for part in parts for name in sorted(part.model_fields_set)]
-    named += [name for name, value in search.items() if value is not None]
-    if named:
-        flag = named[0].replace("_", "-")
+    for name in named:
+        flag = name.replace("_", "-")
         raise UsageError(f"--{flag}: with --suite all settings stand in its file; write '{flag}: …' there")

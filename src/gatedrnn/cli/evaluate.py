@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 from rich.table import Table
@@ -10,10 +10,11 @@ from rich.table import Table
 from gatedrnn.cli.arguments import at_least_one
 from gatedrnn.cli.classes import print_classes, print_confusion, shown
 from gatedrnn.errors import UsageError
+from gatedrnn.runs import Run
 from gatedrnn.terminal import Console
 
 if TYPE_CHECKING:
-    from gatedrnn.training.score import Scored
+    from gatedrnn.training.score import ForecastsScored, Scored, TextScored
 
 TABLES = ("classes", "confusion", "each_label")
 """The scores that are shown in tables of their own."""
@@ -54,42 +55,29 @@ def evaluate(
     if not runs:
         raise UsageError("name at least one run")
     from gatedrnn.training.finished import labelled_by
-    from gatedrnn.training.resources import use_threads
-    from gatedrnn.training.score import score_predictions, score_run
+    from gatedrnn.training.score import ForecastsScored, Scored, TextScored
 
-    labelled = [labelled_by(run) for run in runs]
-    if "future" in labelled:
-        if set(labelled) != {"future"}:
-            raise UsageError("models that forecast and models that do not have no score in common; name them apart")
-        if file is not None or text_column is not None or label_column:
-            raise UsageError("models that forecast are scored on a split of their own data; give --split alone")
-        use_threads(threads)
-        _print_forecasts(runs, split, as_json)
-        return
-    kinds = [unit == "next" for unit in labelled]
-    if any(kinds) and not all(kinds):
-        raise UsageError("language models and models that predict labels have no score in common; name them apart")
-    use_threads(threads)
-    if all(kinds):
-        if label_column:
-            raise UsageError("--label-column: a language model reads no labels; leave it out")
-        _print_texts([score_run(run, split, file, text_column) for run in runs], file.name if file else split, as_json)
-        return
-    scored = [score_predictions(run, split, file, text_column, label_column, data_root) for run in runs]
+    kinds = {{"future": "forecasts", "next": "texts"}.get(labelled_by(run), "labels") for run in runs}
+    if len(kinds) > 1:
+        raise UsageError(f"models of {' and '.join(sorted(kinds))} have no score in common; name them apart")
+    scored = [
+        Run(run).evaluate(
+            file, split=split, text_column=text_column, label_column=label_column, data_root=data_root, threads=threads
+        )
+        for run in runs
+    ]
     if as_json:
-        print(json.dumps([{**each._asdict(), "scores": each.scores.as_json()} for each in scored], indent=1))
+        print(json.dumps([record.as_json() for record in scored], indent=1))
+    elif kinds == {"forecasts"}:
+        _print_forecasts([record for record in scored if isinstance(record, ForecastsScored)], split)
+    elif kinds == {"texts"}:
+        _print_texts([record for record in scored if isinstance(record, TextScored)], file.name if file else split)
     else:
-        _print_labels(scored, Console())
+        _print_labels([record for record in scored if isinstance(record, Scored)], Console())
 
 
-def _print_forecasts(runs: tuple[Path, ...], split: str, as_json: bool) -> None:
+def _print_forecasts(scored: "list[ForecastsScored]", split: str) -> None:
     """Two columns a run: with the scale of each window, and with that of the first one in a stream."""
-    from gatedrnn.training.score import score_forecasts
-
-    scored = [score_forecasts(run, split) for run in runs]
-    if as_json:
-        print(json.dumps([result.as_json() for result in scored], indent=1))
-        return
     title = f"forecasts, {split} split: in units of each window, and of the first one, kept in a stream"
     table = Table(title=title, title_justify="left")
     table.add_column("score")
@@ -102,26 +90,25 @@ def _print_forecasts(runs: tuple[Path, ...], split: str, as_json: bool) -> None:
     Console().print(table)
 
 
-def _print_texts(rows: list[dict[str, Any]], source: str, as_json: bool) -> None:
+def _print_texts(scored: "list[TextScored]", source: str) -> None:
     """One table for all language models."""
-    if as_json:
-        print(json.dumps(rows, indent=1))
-        return
-    columns = list(rows[0])
-    console = Console()
-    if len({row.pop("identity") for row in rows}) > 1:
-        columns.remove("perplexity")
+    console, alike = Console(), len({record.identity for record in scored}) == 1
+    if not alike:
         console.print(
             "The vocabularies differ, and a perplexity is one per token of its own: compare bits per byte.",
             highlight=False,
         )
-    columns.remove("identity")
-    table = Table(title=f"{source}: {rows[0].pop('text')}", title_justify="left")
-    columns.remove("text")
-    for column in columns:
+    table = Table(title=f"{source}: {scored[0].text}", title_justify="left")
+    for column in ("run", "cell", "vocabulary", "tokens", "<eos>", "<unk>"):
         table.add_column(column, justify="left" if column == "run" else "right")
-    for row in rows:
-        table.add_row(*(shown(row[column]) for column in columns))
+    for column in (*(["perplexity"] if alike else []), "bits per byte"):
+        table.add_column(column, justify="right")
+    for record in scored:
+        sizes = [shown(count) for count in (record.vocabulary, record.tokens, record.ends)]
+        scores = [record.perplexity] if alike else []
+        table.add_row(
+            record.run, record.cell, *sizes, f"{record.unknown:.2%}", *map(shown, [*scores, record.bits_per_byte])
+        )
     console.print(table)
 
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Literal
 
+from gatedrnn.runs import Run
 from gatedrnn.terminal import Console
 
 
@@ -18,23 +19,10 @@ def export(run: Path, /, *, to: Literal["onnx"] = "onnx", output: Path | None = 
         to: The format.
         output: Folder for the files; RUN/onnx if not given.
     """
-    from gatedrnn.export.onnx import ALLOWED, export_onnx
-    from gatedrnn.export.series import export_classifier, export_forecast
-    from gatedrnn.export.text import export_text_classifier
-    from gatedrnn.models import GatedRNNForCausalLM, GatedRNNForForecasting
-    from gatedrnn.training.finished import open_finished
+    from gatedrnn.export.onnx import ALLOWED
 
-    folder, model = output or run / to, open_finished(run).model
-    if isinstance(model, GatedRNNForCausalLM):
-        differences = export_onnx(model, folder)
-    elif isinstance(model, GatedRNNForForecasting):
-        differences = export_forecast(model, folder)
-    elif model.config.input_size is not None:
-        differences = export_classifier(model, folder)
-    else:
-        differences = export_text_classifier(model, folder)
-    for name, difference in differences.items():
+    for file, difference in Run(run).export(output, to=to).items():
         Console().print(
-            f"{folder / name}: differs from the model by {difference:.1e} (allowed {ALLOWED:.0e})", soft_wrap=True,
+            f"{file}: differs from the model by {difference:.1e} (allowed {ALLOWED:.0e})", soft_wrap=True,
             highlight=False,
         )  # fmt: skip

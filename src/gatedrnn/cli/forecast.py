@@ -1,21 +1,20 @@
 """gatedrnn forecast."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from gatedrnn.cli.arguments import DATA, MODEL, RUN, TRAINING, Baselines, TrainMinutes, given, use_large_pages
-from gatedrnn.cli.progress import RunsDisplay
-from gatedrnn.data import FORECAST, tasks_kept
+from gatedrnn.cli.arguments import DATA, MODEL, RUN, TRAINING, Baselines, Log, TrainMinutes, given, use_large_pages
+from gatedrnn.data import FORECAST
 from gatedrnn.data.settings import TaskSettings
 from gatedrnn.errors import UsageError
+from gatedrnn.progress import RunsDisplay
 from gatedrnn.runs import forecast as forecast_table
 from gatedrnn.terminal import Console
 from gatedrnn.training.settings import CellSettings, ModelSettings, TrainSettings
 
 
-@tasks_kept()
 def forecast(
     file: Path | None = None,
     /,
@@ -26,6 +25,7 @@ def forecast(
     train: Annotated[TrainSettings, Parameter(name="*", group=TRAINING)] = TrainSettings(),
     output: Annotated[Path | None, Parameter(group=RUN)] = None,
     train_minutes: TrainMinutes = None,
+    log: Log = (),
     baselines: Annotated[Baselines, Parameter(group=RUN)] = "plain",
 ) -> None:
     """Forecast a table: train a model on it, test it on the last part, and predict what comes next.
@@ -40,16 +40,19 @@ def forecast(
         output: Folder of the run; runs/forecast-FILE if not given.
         train_minutes: Minutes that training may take on this machine: measured before it begins, and written into
             config.yaml as steps, no more than the recipe has.
+        log: Log losses and scores with these trackers: tensorboard, wandb, mlflow, trackio.
         baselines: plain: after training, plain methods on the same data, begun within a fifth of its time; none: leave
             them out.
     """
     use_large_pages()
     if data.task != FORECAST:
         raise UsageError(f"--task {data.task}: this command forecasts; gatedrnn train has all tasks")
-    console, settings = Console(), given(data, one, model, train)
+    console = Console()
+    settings: dict[str, Any] = {**given(data, one, model, train)}
+    folder = output or Path("runs") / f"forecast-{'co2' if file is None else file.stem}"
     with RunsDisplay(console, f"forecast {one.cell}") as display:
         future = forecast_table(
-            file, output=output, train_minutes=train_minutes, baselines=baselines, on_step=display.show_one,
+            file, output=folder, train_minutes=train_minutes, baselines=baselines, log=log, on_step=display.show_one,
             on_notes=display.show_notes, **settings,
         )  # fmt: skip
     for sentence in future.sentences():

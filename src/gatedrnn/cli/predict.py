@@ -1,12 +1,13 @@
 """gatedrnn predict."""
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from cyclopts import Parameter
 
 from gatedrnn.cli.arguments import at_least_one
-from gatedrnn.errors import DataError
+from gatedrnn.runs import Run
 from gatedrnn.terminal import Console
 
 
@@ -41,46 +42,13 @@ def predict(
         data_root: Folder of the files that a table names; the table's own, if not given.
         threads: Threads of torch; all cores, or OMP_NUM_THREADS, if not given.
     """
-    from gatedrnn.training.finished import labelled_by, open_finished
-    from gatedrnn.training.predict import (
-        check_output,
-        outputs_of,
-        prediction_columns,
-        read_labelled_rows,
-        word_columns,
-        write_predictions,
-    )
-    from gatedrnn.training.resources import use_threads
-
-    check_output(output, file)
-    labelled = labelled_by(model)
-    if labelled == "next":
-        raise DataError(
-            f"{model}: is a language model, which predicts tokens and no labels; `gatedrnn evaluate` scores a text, "
-            "`gatedrnn generate` writes one"
-        )
-    use_threads(threads)
-    finished = open_finished(model)
-    if labelled == "future":
-        _forecast(finished.model, file, output)
-        return
-    rows = read_labelled_rows(finished, file, text_column, (), data_root, labelled=False)
-    added = prediction_columns(finished, outputs_of(finished, rows.inputs, rows.gaps))
-    if rows.words is not None:
-        added = word_columns(added, rows.words)
-    write_predictions(output, rows.data, added, str(file))
     console = Console()
-    for note in rows.notes:
-        console.print(note, markup=False, highlight=False)
-    console.print(f"{len(rows.inputs):,} predictions: {output}", soft_wrap=True)
 
+    def show(notes: Sequence[str]) -> None:
+        for note in notes:
+            console.print(note, markup=False, highlight=False)
 
-def _forecast(model: Any, file: Path, output: Path) -> None:
-    from gatedrnn.pages.words import plural
-    from gatedrnn.training.forecasts import asked_of_file, write_forecast
-
-    asked = asked_of_file(model, file)
-    write_forecast(model, asked, output)
-    steps, what, console = model.config.horizon, plural(len(asked.origins), "series"), Console()
-    console.print(asked.table.said, markup=False, highlight=False)
-    console.print(f"{steps} steps of {what}: {output}", soft_wrap=True, highlight=False)
+    rows = Run(model).predict(
+        file, output=output, text_column=text_column, data_root=data_root, threads=threads, on_notes=show
+    )
+    console.print(f"{len(rows):,} rows: {output}", soft_wrap=True, highlight=False)

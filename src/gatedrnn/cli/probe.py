@@ -6,9 +6,10 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from gatedrnn.cli.arguments import at_least_one, command_line, use_large_pages
-from gatedrnn.cli.progress import RunsDisplay
+from gatedrnn.progress import RunsDisplay
 from gatedrnn.records import cores
-from gatedrnn.study.settings import PROBE_CELLS, ProbeSettings
+from gatedrnn.studies import probe as run_probes
+from gatedrnn.study.settings import ProbeSettings
 from gatedrnn.terminal import Console
 
 
@@ -46,19 +47,14 @@ def probe(
         wait: Wait while another process writes into the folder, instead of stopping.
     """
     use_large_pages()
-    settings = ProbeSettings(cells=cells or PROBE_CELLS, tasks=tasks, seeds=seeds, lengths=lengths)
-    from gatedrnn.executors import executor_for
-    from gatedrnn.study.printing import print_probes
-    from gatedrnn.study.probes import probe as run_suite
-    from gatedrnn.study.report import write_report
-
     console = Console()
     jobs = jobs or (cores() if on == "local" else None)
-    with executor_for(on, jobs) as executor, RunsDisplay(console, "probe") as display:
-        results = run_suite(
-            settings, output, executor=executor, fresh=fresh, wait=wait, command=command_line(),
-            on_progress=display.show,
+    with RunsDisplay(console, "probe") as display:
+        study = run_probes(
+            cells, tasks=tasks, seeds=seeds, lengths=lengths, output=output, on=on, jobs=jobs, fresh=fresh, wait=wait,
+            command=command_line(), on_progress=display.show,
         )  # fmt: skip
-    page = write_report(output)
-    print_probes(results, console)
-    console.print(f"report: {page}", soft_wrap=True, highlight=False)
+    from gatedrnn.study.printing import print_probes  # after settings are refused: it imports what takes seconds
+
+    print_probes(study.probes, console)
+    console.print(f"report: {study.page}", soft_wrap=True, highlight=False)

@@ -17,17 +17,18 @@ from gatedrnn.cli.arguments import (
     RUN,
     TRAINING,
     Baselines,
+    Log,
     TrainMinutes,
     given,
     not_negative,
     use_large_pages,
 )
 from gatedrnn.cli.classes import print_classes_of
-from gatedrnn.cli.progress import NOTICES, RunsDisplay
-from gatedrnn.data import LANGUAGE, tasks_kept
+from gatedrnn.data import LANGUAGE
 from gatedrnn.data.settings import TaskSettings
 from gatedrnn.errors import DataError
-from gatedrnn.runs import Run
+from gatedrnn.progress import NOTICES, RunsDisplay
+from gatedrnn.runs import Run, default_folder
 from gatedrnn.runs import train as train_run
 from gatedrnn.terminal import Console, plain
 from gatedrnn.training.settings import CellSettings, ModelSettings, TrainSettings
@@ -36,7 +37,6 @@ LENGTH = ("epochs", "total_steps")
 """Settings that a run may be given anew while it is stopped."""
 
 
-@tasks_kept()
 def train(
     *,
     data: Annotated[TaskSettings, Parameter(name="*", group=DATA)] = TaskSettings(task=LANGUAGE),
@@ -49,6 +49,8 @@ def train(
     wait: Annotated[bool, Parameter(group=RUN)] = False,
     workers: Annotated[int, Parameter(validator=not_negative, group=RUN)] = 0,
     train_minutes: TrainMinutes = None,
+    log: Log = (),
+    push_to_hub: Annotated[str | None, Parameter(group=RUN)] = None,
     baselines: Annotated[Baselines, Parameter(group=RUN)] = "plain",
 ) -> None:
     """Train one model on a task and save it as a Hugging Face folder; a language model, if no task is named.
@@ -64,6 +66,8 @@ def train(
         workers: Processes that prepare batches ahead of the step; for data whose steps would wait for them.
         train_minutes: Minutes that training may take on this machine: measured before it begins, and written into
             config.yaml as steps, and as members where they pay more.
+        log: Log losses and scores with these trackers: tensorboard, wandb, mlflow, trackio.
+        push_to_hub: Upload the model to the Hugging Face hub in the end, under this name, such as me/digits-mingru.
         baselines: plain: after training, plain methods on the same data, begun within a fifth of its time; none: leave
             them out.
     """
@@ -76,7 +80,7 @@ def train(
     console = Console()
     title = f"{data.task} {one.cell}" if resume is None and finish is None else str(resume or finish)
     with RunsDisplay(console, title) if first else nullcontext() as display:
-        how: dict[str, Any] = {"wait": wait, "workers": workers, "baselines": baselines}
+        how: dict[str, Any] = {"wait": wait, "workers": workers, "baselines": baselines, "log": log}
         if display is not None:
             how |= {"on_step": display.show_one, "on_notes": display.show_notes}
         if resume is not None or finish is not None:
@@ -85,12 +89,15 @@ def train(
             stopped, length = _stopped(resume, finish, settings, output)
             run = stopped.resume(**length, **how) if finish is None else stopped.finish(**how)
         else:
+            folder = output or default_folder(data.task, one.cell, one.seed)
             run = train_run(
-                task=data.task, output=output, exist_ok=restarted or not first, train_minutes=train_minutes, **how,
+                task=data.task, output=folder, exist_ok=restarted or not first, train_minutes=train_minutes, **how,
                 **settings,
             )  # fmt: skip
     if first:
         print_run(run, console)
+        if push_to_hub is not None:
+            console.print(f"hub: {run.push_to_hub(push_to_hub)}", soft_wrap=True, highlight=False)
 
 
 def _stopped(

@@ -9,9 +9,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gatedrnn.errors import DataError
+
 Batch: TypeAlias = dict[str, Tensor]
 """Arguments of a model's forward: input_ids or input_values, labels, attention_mask where something is padded, and gaps
-of uneven series."""
+of uneven series; beside them, in training, what each row counts, as weights."""
 
 BUCKET = 50  # batches whose sequences are sorted by length together: enough for little padding, few enough to mix
 EVALUATION_TOKENS = 16_384  # padded tokens of an evaluation batch at most
@@ -38,7 +40,7 @@ class Examples:
     and 0 for all others, where a row has `several`. `within`: of numbers, an answer is right when it is off by less; 0
     where its error counts. `unit`: what errors are in units of. `metric`: the score that counts, by its name in
     `Scores`; None for the accuracy of classes and the error of numbers. `gaps`: of uneven series, (time,) each, since
-    the step before.
+    the step before. `weights`: (rows,), what each counts in the loss of training, 1 in the mean; None for 1.
     """
 
     inputs: list[np.ndarray]
@@ -48,6 +50,7 @@ class Examples:
     several: bool = False
     metric: str | None = None
     gaps: list[np.ndarray] | None = None
+    weights: np.ndarray | None = None
     lengths: np.ndarray = field(init=False)
 
     def __post_init__(self) -> None:
@@ -79,7 +82,9 @@ class Examples:
         return -(-len(self) // batch_size)
 
     def batch(self, seed: int, epoch: int, index: int, batch_size: int) -> Batch:
-        return self.collate(_epoch_order(self, seed, epoch, batch_size)[index])
+        rows = _epoch_order(self, seed, epoch, batch_size)[index]
+        batch = self.collate(rows)
+        return batch if self.weights is None else batch | {"weights": torch.from_numpy(self.weights[rows])}
 
     def evaluation_batches(self) -> Iterator[Batch]:
         """Every example once, in order of length."""
@@ -132,6 +137,22 @@ def _epoch_order(examples: Examples, seed: int, epoch: int, batch_size: int) -> 
         order = np.concatenate([part[np.argsort(examples.lengths[part], kind="stable")] for part in parts])
     batches = [order[i : i + batch_size] for i in range(0, len(order), batch_size)]
     return [batches[i] for i in random.permutation(len(batches))]
+
+
+def weights_of(values: np.ndarray | None, place: str) -> np.ndarray | None:
+    """Weights of rows in the loss, (rows,), float32, 1 in the mean; None where all count alike.
+
+    Raises:
+        DataError: one is missing or below 0, or all are 0.
+    """
+    if values is None:
+        return None
+    wrong = np.flatnonzero(~(values >= 0) | np.isinf(values))
+    if len(wrong):
+        raise DataError(f"{place}: weights must be 0 or more, row {wrong[0] + 1} has {values[wrong[0]]:g}")
+    if not values.any():
+        raise DataError(f"{place}: all weights are 0: there is nothing to learn from")
+    return None if (values == values[0]).all() else (values / values.mean()).astype(np.float32)
 
 
 def tokens_in(batch: Batch) -> int:

@@ -25,7 +25,7 @@ from gatedrnn.data.labels import (
 )
 from gatedrnn.data.lines import ending_of
 from gatedrnn.data.rows import RawTable, is_number_of_column
-from gatedrnn.data.series.fields import is_number
+from gatedrnn.data.series.fields import is_number, numbers_of
 from gatedrnn.data.settings import Order
 from gatedrnn.data.tables import FORMATS, NESTED, column_of, kind_of, read_all_columns, reader
 from gatedrnn.data.time_columns import with_time_column
@@ -68,6 +68,8 @@ class Table(NamedTuple):
     """The labels of each row, where it has several, or the tags of its words; None where it has one."""
     words: list[tuple[str, ...]] | None = None
     """The words of each row that has tags; its text is these with blanks between them."""
+    weights: np.ndarray | None = None
+    """(rows,): what each counts in the loss; None where no weights are asked for."""
 
 
 class Wanted(NamedTuple):
@@ -86,6 +88,7 @@ class Wanted(NamedTuple):
     kind: Kind = "class"
     several: bool | None = None
     """Whether a row has several labels; None where the column says it."""
+    weight: str | None = None
 
 
 GUESSED = Wanted()
@@ -140,7 +143,10 @@ def _table(data: RawTable, name: str, place: str, wanted: Wanted) -> Table:
     what = "number" if wanted.kind == "number" else "label" if named_labels.sets is None else "several labels"
     said = said_columns(name, {"text": text, what: named_labels.columns, **roles}, data.column_names)
     source: dict[str, Any] = {"name": name, "rows": len(texts), "sha256": digest}
-    return Table(texts, labels, names, source, (text, *named_labels.columns), groups, times, said, named_labels.sets)
+    return Table(
+        texts, labels, names, source, (text, *named_labels.columns), groups, times, said, named_labels.sets,
+        weights=_weights(data, place, wanted),
+    )  # fmt: skip
 
 
 def _together(
@@ -178,7 +184,16 @@ def _tagged(data: RawTable, name: str, place: str, wanted: Wanted) -> Table:
     said = said_columns(name, {"words": text, "tags": label, **roles}, data.column_names)
     source: dict[str, Any] = {"name": name, "rows": len(texts), "sha256": digest}
     names = data.class_names.get(label)
-    return Table(texts, labels, names, source, (text, label), groups, times, said, tags, words)
+    weights = _weights(data, place, wanted)
+    return Table(texts, labels, names, source, (text, label), groups, times, said, tags, words, weights)
+
+
+def _weights(data: RawTable, place: str, wanted: Wanted) -> np.ndarray | None:
+    """Weights of rows, if a column has them; only training must have it."""
+    if wanted.weight is None or (wanted.like is not None and wanted.weight not in data.column_names):
+        return None
+    column = column_of(data.column_names, place, "weight", wanted.weight, ())
+    return numbers_of(data[column], lambda row: f"{place}: row {row + 1}, column {column!r}")
 
 
 def tag_columns_of(data: RawTable, place: str, text: str | None, label: str | None) -> tuple[str, str]:

@@ -31,6 +31,11 @@ def _as_names(names: object) -> object:
     return () if names is None else (names,) if isinstance(names, str) else names
 
 
+def _as_several(numbers: object) -> object:
+    """One number as several."""
+    return (numbers,) if isinstance(numbers, int) else numbers
+
+
 Names = Annotated[tuple[str, ...], BeforeValidator(_as_names)]
 """Names of columns; one may be given as it is."""
 
@@ -114,7 +119,7 @@ class TextFiles(TaskSettings):
 
     holds: ClassVar[Literal["class", "number", "tags"]] = "class"
     """The label of a row: one class or several, a number, or a tag for each word."""
-    expert = ("min_count", "vocabulary_size", "split_seed", "quoting", "date_order")
+    expert = ("min_count", "vocabulary_size", "split_seed", "quoting", "date_order", "weight_column")
 
     train_file: Path | None = None
     """Training rows: CSV, TSV, JSON lines or Parquet."""
@@ -145,10 +150,12 @@ class TextFiles(TaskSettings):
     validation_fraction: float = Field(0.1, ge=0, lt=1)
     """Fraction of the training rows used for validation, without --validation-file; 0 for none: all are learned from,
     and the last weights are taken."""
-    test_fraction: float = Field(0.2, gt=0, lt=1)
-    """Fraction of the training rows used for the test, without --test-file."""
+    test_fraction: float = Field(0.2, ge=0, lt=1)
+    """Fraction of the training rows used for the test, without --test-file; 0 for no test."""
     group: str | None = None
     """Column of what belongs together, such as a patient or a document: it is on one side of a split."""
+    weight_column: str | None = None
+    """Column of what each row counts in the loss, 0 or more."""
     split: By = "random"
     """Rows that are set apart are drawn, or the last in time."""
     split_seed: Seed = 0
@@ -189,7 +196,7 @@ class TaggingTask(TextFiles):
 class SeriesTask(TaskSettings):
     """Series of numbers with a class each, or with a number."""
 
-    expert = ("split_seed", "missing", "quoting", "decimal", "date_order")
+    expert = ("split_seed", "missing", "quoting", "decimal", "date_order", "weight_column")
 
     train_file: Path | None = None
     """Training series: .ts (or .ts.gz); a CSV, TSV, JSON-lines or Parquet table with a row a time, or with a row a
@@ -213,7 +220,7 @@ class SeriesTask(TaskSettings):
     uneven: bool = False
     """Read the steps of a table with a row a time as far apart as the times say; tables of measurements always are read
     so."""
-    missing: tuple[str, ...] = ()
+    missing: Names = ()
     """Values that mean that nothing was measured, such as -1, beside empty fields, NA, NaN, ?, - and the like."""
     quoting: bool = False
     """Read quotation marks around fields of a TSV as those of a CSV. Otherwise a mark is a character."""
@@ -226,10 +233,12 @@ class SeriesTask(TaskSettings):
     validation_fraction: float = Field(0.1, ge=0, lt=1)
     """Fraction of the training series used for validation, without --validation-file; 0 for none, where there are too
     few to choose weights by: all are learned from, and the last weights are taken."""
-    test_fraction: float = Field(0.2, gt=0, lt=1)
-    """Fraction of the training series used for the test, without --test-file."""
+    test_fraction: float = Field(0.2, ge=0, lt=1)
+    """Fraction of the training series used for the test, without --test-file; 0 for no test."""
     group: str | None = None
     """Column of what belongs together, such as a patient or a document: it is on one side of a split."""
+    weight_column: str | None = None
+    """Column of what each series counts in the loss, 0 or more: one number for all rows of a series."""
     split: By = "random"
     """Rows that are set apart are drawn, or the last in time."""
     split_seed: Seed = 0
@@ -249,22 +258,22 @@ class ForecastTask(TaskSettings):
     time. Without it: weekly carbon dioxide above Mauna Loa."""
     test_file: Path | None = None
     """The steps that follow those of --train-file; the last part of its times if not given."""
-    target: tuple[str, ...] = ()
+    target: Names = ()
     """Columns to forecast: one column of a long table; of a wide one, each column is a series. Guessed if not given: y,
     or all columns of a wide table."""
     series_column: str | None = None
     """Column of the series' names in a long table; guessed where one name is obvious."""
     time_column: str | None = None
     """Column of the times, dates or numbers; guessed where one name is obvious."""
-    known: tuple[str, ...] = ()
+    known: Names = ()
     """Columns whose future is known: prices, holidays."""
-    past: tuple[str, ...] = ()
+    past: Names = ()
     """Columns whose past alone is known: other measurements."""
-    fixed: tuple[str, ...] = ()
+    fixed: Names = ()
     """Columns that a series has for all times."""
     calendar: tuple[Calendar, ...] = ()
     """Features of the dates: minute-of-hour, hour-of-day, day-of-week, day-of-month, day-of-year, month-of-year."""
-    missing: tuple[str, ...] = ()
+    missing: Names = ()
     """Values that mean that nothing was measured, such as -1, beside empty fields, NA, NaN, ?, - and the like."""
     quoting: bool = False
     """Read quotation marks around fields of a TSV as those of a CSV. Otherwise a mark is a character."""
@@ -276,7 +285,7 @@ class ForecastTask(TaskSettings):
     """Step between times, such as 15min, h, D or MS, or a number; guessed from the times if not given."""
     horizon: int | None = Field(None, ge=1)
     """Steps to forecast; a season if not given, or 8 where none is usual or fits."""
-    season: tuple[PositiveInt, ...] = ()
+    season: Annotated[tuple[PositiveInt, ...], BeforeValidator(_as_several)] = ()
     """Steps after which a pattern repeats, such as 24 168 of hours; guessed from the frequency and the training values
     if not given."""
     context: int | None = Field(None, ge=1)

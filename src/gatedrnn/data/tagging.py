@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from transformers import PreTrainedTokenizerFast
 
-from gatedrnn.data.batches import Examples
+from gatedrnn.data.batches import Examples, weights_of
 from gatedrnn.data.files import Table
 from gatedrnn.data.label_arrays import names_held
 from gatedrnn.data.settings import TaggingTask
@@ -42,7 +42,8 @@ def load_tagging(settings: TaggingTask) -> TaskData:
         assert table.words is not None and table.sets is not None
         inputs, firsts = encode_words(tokenizer, table.words, longest, split, notes)
         labels = step_labels(table.sets, names, inputs, firsts)
-        evaluation[split] = Examples(inputs, labels, metric=settings.metric.replace("-", "_"))
+        weights = weights_of(table.weights, str(table.source["name"]))
+        evaluation[split] = Examples(inputs, labels, metric=settings.metric.replace("-", "_"), weights=weights)
         tagged = [
             [word for word, tag in zip(words, tags[: len(row)], strict=False) if tag != str(IGNORED)]
             for words, tags, row in zip(table.words, table.sets, firsts, strict=True)

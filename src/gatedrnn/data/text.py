@@ -5,7 +5,7 @@ import logging
 import numpy as np
 from transformers import PreTrainedTokenizerFast
 
-from gatedrnn.data.batches import Examples
+from gatedrnn.data.batches import Examples, weights_of
 from gatedrnn.data.files import Table, Wanted, read_file, read_hub
 from gatedrnn.data.label_arrays import LabelArrays, labels_of
 from gatedrnn.data.settings import TextFiles, TextRegressionTask, TextTask
@@ -64,7 +64,10 @@ def _load(name: str, settings: TextTask | TextRegressionTask, hub: str | None) -
     for split, table in splits.items():
         inputs = encode_texts(tokenizer, table.texts, longest, split, notes)
         targets = labels.arrays[split]
-        evaluation[split] = Examples(inputs, targets, unit=labels.unit, several=labels.several, metric=metric)
+        weights = weights_of(table.weights, str(table.source["name"]))
+        evaluation[split] = Examples(
+            inputs, targets, unit=labels.unit, several=labels.several, metric=metric, weights=weights
+        )
         texts[split] = Texts(table.texts, targets.tolist())
     return TaskData(
         name=name,
@@ -116,6 +119,7 @@ def read_splits(
     wanted = Wanted(
         settings.text_column, settings.label_column or None, settings.group, settings.time_column,
         settings.split == "time", settings.date_order, kind=settings.holds, several=several,
+        weight=settings.weight_column,
     )  # fmt: skip
     tables: dict[str, Table] = {}
     if settings.train_file is None:
@@ -136,7 +140,8 @@ def read_splits(
         if split in tables:
             continue
         if not fraction:
-            notes.append(f"{split.capitalize()}: no rows are set apart; the last weights are taken.")
+            if split == "validation":
+                notes.append("Validation: no rows are set apart; the last weights are taken.")
             continue
         train, held_out = _hold_out(tables["train"], fraction, settings.split_seed)
         tables |= {"train": train, split: held_out}
@@ -171,6 +176,7 @@ def _hold_out(table: Table, fraction: float, seed: int) -> tuple[Table, Table]:
             words=None if table.words is None else [table.words[i] for i in chosen],
             groups=None if table.groups is None else [table.groups[i] for i in chosen],
             times=None if table.times is None else table.times[chosen],
+            weights=None if table.weights is None else table.weights[chosen],
         )  # fmt: skip
 
     return take(chosen[0]), take(chosen[1])

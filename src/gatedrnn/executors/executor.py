@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import NamedTuple, Protocol, Self
 
 from gatedrnn.errors import NonFiniteLoss
-from gatedrnn.training.loop import Progress, run
+from gatedrnn.progress import Progress
+from gatedrnn.training.loop import run
 from gatedrnn.training.result import RunResult
 from gatedrnn.training.settings import RunSettings
 

@@ -6,7 +6,8 @@ from typing import Self
 
 from gatedrnn.errors import NonFiniteLoss
 from gatedrnn.executors.executor import Ended, OnProgress, Records
-from gatedrnn.training.loop import Progress, run
+from gatedrnn.progress import Progress
+from gatedrnn.training.loop import run
 from gatedrnn.training.resources import compile_kernels
 from gatedrnn.training.settings import RunSettings
 

@@ -17,8 +17,9 @@ from pydantic import JsonValue
 from gatedrnn.errors import Error, OutOfMemory, TooLarge, WorkerDiffers, reason
 from gatedrnn.locks import LOCK
 from gatedrnn.processes import may_oversubscribe, oversubscribing
+from gatedrnn.progress import Progress
 from gatedrnn.training.interrupt import StopFlag
-from gatedrnn.training.loop import Progress, run
+from gatedrnn.training.loop import run
 from gatedrnn.training.settings import RunSettings
 from gatedrnn.trust import Trust, trust, trusting
 

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple, Protocol, Self, TypeAlias
 from gatedrnn.errors import Error, Interrupted, NonFiniteLoss, OutOfMemory, WorkerDiffers, WorkerLost
 from gatedrnn.executors.executor import Ended, OnProgress, finished
 from gatedrnn.executors.work import Report, Task, progress_of, task_of
+from gatedrnn.progress import Progress
 from gatedrnn.training.folder import RunFolder
-from gatedrnn.training.loop import Progress
 from gatedrnn.training.resources import compile_kernels
 from gatedrnn.training.result import RunResult
 from gatedrnn.training.settings import RunSettings

@@ -29,7 +29,7 @@ from gatedrnn.study.space import with_values
 from gatedrnn.study.tuning import FOLDER as TRIALS
 from gatedrnn.study.tuning import Search, mean_seconds
 from gatedrnn.training.finished import outcomes_of
-from gatedrnn.training.folder import as_of_now, differences, is_free
+from gatedrnn.training.folder import IN_MEMORY, as_of_now, differences, is_free
 from gatedrnn.training.model import build_model
 from gatedrnn.training.outcomes import OUTCOMES, Outcomes, read_outcomes, write_outcomes
 from gatedrnn.training.resources import check_room
@@ -205,7 +205,7 @@ class Comparison:
         """`check`, then write the settings into the folder; if `fresh`, empty it first."""
         self.check(fresh=fresh)
         if fresh and self.folder.exists():
-            empty(self.folder)
+            empty(self.folder, keep=IN_MEMORY)
         if self._holds_work():
             if not manifest.is_expected(self.config):
                 return
@@ -219,7 +219,7 @@ class Comparison:
 
     def _holds_work(self) -> bool:
         """Whether the folder holds a comparison with more than its settings."""
-        ours = {self.config, self.folder / LOCK, self.folder / manifest.MANIFEST}
+        ours = {self.config, *(self.folder / name for name in (LOCK, manifest.MANIFEST, *IN_MEMORY))}
         return self.config.exists() and not ours.issuperset(self.folder.iterdir())
 
     def _held_settings(self) -> Any:

@@ -9,21 +9,16 @@ from typing import Any, TypeAlias
 import yaml
 from pydantic import ValidationError
 
-from gatedrnn.data import TASKS, Settings, data_settings
-from gatedrnn.data.settings import unknown_name
 from gatedrnn.errors import Error, UsageError, reason
 from gatedrnn.records import read_yaml
 from gatedrnn.study.experiment import Comparison
 from gatedrnn.study.joined import check_common
+from gatedrnn.study.recipe import comparison_of_flags
 from gatedrnn.study.report import write_report
 from gatedrnn.study.results import ComparisonResults
-from gatedrnn.study.settings import CompareSettings, ContenderSettings
-from gatedrnn.study.space import search_settings
-from gatedrnn.training.recipes import with_options, with_recipe
-from gatedrnn.training.settings import ModelSettings, TrainSettings
+from gatedrnn.study.settings import CompareSettings
 
 Run: TypeAlias = Callable[[CompareSettings, Path], ComparisonResults]
-OF_SEARCH = ("trials", "space", "minutes", "search_seed")
 LOG = logging.getLogger("gatedrnn")
 
 
@@ -62,40 +57,8 @@ def read_suite(file: Path, threads: int) -> dict[str, CompareSettings]:
         if task_settings is not None and not isinstance(task_settings, dict):
             raise UsageError(f"{where}: must hold settings as 'name: value', got {task_settings!r}")
         with _naming(where):
-            suite[name] = _settings({"task": name, **shared, **(task_settings or {})}, threads)
+            suite[name] = comparison_of_flags({"task": name, **shared, **(task_settings or {})}, threads)
     return suite
-
-
-def _settings(values: Mapping[str, Any], threads: int) -> CompareSettings:
-    """The settings of one comparison from flags, with the recipe of its task for all others."""
-    flags = {name.replace("-", "_"): value for name, value in values.items()}
-    task = data_settings(str(flags.pop("task"))).task
-    kinds: dict[str, type[Settings]] = {
-        "data": TASKS[task], "contenders": ContenderSettings, "model": ModelSettings, "train": TrainSettings,
-    }  # fmt: skip
-    known = [name for kind in kinds.values() for name in kind.model_fields] + [*OF_SEARCH]
-    for name in flags:
-        if name not in known:
-            raise UsageError(unknown_name("setting", name.replace("_", "-"), [n.replace("_", "-") for n in known]))
-    parts: dict[str, Any] = {
-        part: {name: flags[name] for name in kind.model_fields if name in flags} for part, kind in kinds.items()
-    }
-    parts["data"]["task"] = task
-    search: dict[str, Any] = {name: flags[name] for name in OF_SEARCH if name in flags}
-    if "space" in search:
-        search["space"] = Path(str(search["space"]))
-    if "minutes" in search and not isinstance(search["minutes"], int | float):
-        raise UsageError(f"minutes: must be a number, got {search['minutes']!r}")
-    parts = {part: with_recipe(task, part, kinds[part].model_validate(fields)) for part, fields in parts.items()}
-    who = parts["contenders"].model_dump()
-    if parts["contenders"].ladder is None:
-        who["cells"] = [with_options(task, cell) for cell in who["cells"]]
-    return CompareSettings.model_validate(
-        {
-            **{part: fields.model_dump() for part, fields in parts.items()}, "contenders": who, "threads": threads,
-            "search": search_settings(parts["model"], parts["train"], **search),
-        }
-    )  # fmt: skip
 
 
 def run_suite(suite: Mapping[str, CompareSettings], folder: Path, run: Run, *, fresh: bool) -> list[Path]:

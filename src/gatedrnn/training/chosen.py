@@ -5,8 +5,19 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import NamedTuple, cast
 
-from gatedrnn.data import FORECAST, SERIES, SERIES_REGRESSION, TEXT, TEXT_REGRESSION, Examples, TaskData, load_task
-from gatedrnn.data.settings import SeriesTask
+from gatedrnn.data import (
+    FORECAST,
+    SERIES,
+    SERIES_REGRESSION,
+    TASKS,
+    TEXT,
+    TEXT_REGRESSION,
+    Examples,
+    TaskData,
+    load_task,
+)
+from gatedrnn.data.settings import SeriesTask, unknown_name
+from gatedrnn.errors import UsageError
 from gatedrnn.records import Json
 from gatedrnn.training.forecast_recipe import forecast_recipe, size_for
 from gatedrnn.training.recipes import Chosen, recipe_of, with_options
@@ -73,7 +84,14 @@ def default_run(task: str, **given: Json) -> RunSettings:
 
 
 def run_of_recipe(task: str, **given: Json) -> RunSettings:
-    """Settings of a run by the task's recipe, but for those given; what the data decide is left at its default."""
+    """Settings of a run by the task's recipe, but for those given; what the data decide is left at its default.
+
+    Raises:
+        UsageError: there is no such task.
+        ValidationError: a setting is unknown or out of range, or does not go with another.
+    """
+    if task not in TASKS:
+        raise UsageError(unknown_name("task", task, TASKS))
     fixed: dict[str, Json] = {**CellSettings().model_dump(), "task": task, **recipe_of(task, whole=True)}
     named = fixed | given
     return RunSettings.from_flat(named | {"cell": with_options(task, str(named["cell"]))})

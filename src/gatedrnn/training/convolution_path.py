@@ -58,7 +58,8 @@ def fit_convolution_path(path: ConvolutionPath, examples: Examples, seed: int) -
     numbers = examples.are_numbers
     targets = labels[:, None] if numbers else np.where(np.arange(len(like)) == labels[:, None], 1.0, -1.0)
     ridge = RidgeCV(PENALTIES, scoring="neg_mean_squared_error", store_cv_results=True)
-    ridge.fit((features - scaler.mean_) / deviation, targets)
+    weights = None if examples.weights is None else examples.weights[rows]
+    ridge.fit((features - scaler.mean_) / deviation, targets, sample_weight=weights)
     left_out = ridge.cv_results_[..., list(PENALTIES).index(ridge.alpha_)]
     weight = ridge.coef_ / deviation
     factor = 1.0 if numbers else _sharpness(left_out, labels)

@@ -293,9 +293,14 @@ def _lines(path: Path) -> list[dict[str, Any]]:
         raise Damaged(f"{path}: is damaged ({error})") from error
 
 
+IN_MEMORY = ("train.parquet", "validation.parquet", "test.parquet")
+"""Files of data that were in memory when the run began."""
+
+
 def is_free(path: Path) -> bool:
     """Whether a folder can be taken: it is not there, or holds nothing but what a killed process left half-written."""
-    leftovers = ("data.json", manifest.MANIFEST, LOCK, ".writing")  # all are written before the settings
+    # All are written before the settings: data that a caller had in memory, too.
+    leftovers = ("data.json", manifest.MANIFEST, LOCK, ".writing", *IN_MEMORY)
     return not path.exists() or all(child.name.endswith(leftovers) for child in path.iterdir())
 
 

@@ -1,7 +1,7 @@
 """Forecasts of a finished model, for tables and pictures: of the steps after a table's end, and of its own test."""
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
@@ -15,14 +15,15 @@ from gatedrnn.data.forecast.table import Columns
 from gatedrnn.data.forecast.task import check_float32, read_tables
 from gatedrnn.data.rows import RawTable
 from gatedrnn.data.settings import ForecastTask
+from gatedrnn.data.writing import write_predictions
 from gatedrnn.errors import DataError
 from gatedrnn.models import GatedRNNForForecasting
 from gatedrnn.models.forecast_units import naive_forecast
+from gatedrnn.pages import plural
 from gatedrnn.records import Json
 from gatedrnn.training.finished import open_finished, open_tested
 from gatedrnn.training.folder import RunFolder
 from gatedrnn.training.forecast_scores import ForecastTally
-from gatedrnn.training.predict import write_predictions
 from gatedrnn.training.result import Record
 from gatedrnn.training.so_far import data_of
 
@@ -157,6 +158,18 @@ def asked_of_file(model: GatedRNNForForecasting, file: Path) -> Asked:
     return asked
 
 
+def forecast_of_file(model: GatedRNNForForecasting, file: Path) -> tuple[dict[str, list[Json]], list[str]]:
+    """The steps after the last value of each series of a file, as columns, and what is to be known of them.
+
+    Raises:
+        DataError: as `asked_of_file`, or columns of a wide table end at different times.
+    """
+    asked = asked_of_file(model, file)
+    what = plural(len(asked.origins), "series")
+    columns = table_of(asked, quantiles_of(model, asked), model.config.levels)
+    return columns, [asked.table.said, f"{model.config.horizon} steps of {what}"]
+
+
 def write_forecast(model: GatedRNNForForecasting, asked: Asked, output: Path) -> None:
     """The forecast of a table as a file; its ending decides the kind.
 
@@ -248,6 +261,11 @@ def _after_the_end(model: GatedRNNForForecasting, settings: ForecastTask, chosen
         asked = asked_of_data(settings)
     except DataError:  # the future of known covariates is not in the file
         return []
+    return drawn_after(model, asked, chosen)
+
+
+def drawn_after(model: GatedRNNForForecasting, asked: Asked, chosen: Iterable[int]) -> list[Drawn]:
+    """Forecasts of the steps after the end of these series, by their numbers."""
     quantiles = quantiles_of(model, asked)
     return [
         _drawn(asked.windows, int(number), int(asked.origins[number]), quantiles[number], np.empty(0))

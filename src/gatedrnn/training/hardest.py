@@ -58,7 +58,7 @@ def write_hardest(path: Path) -> Hardest | None:
     """
     folder = RunFolder(path)
     data = data_of(folder)
-    test = data.evaluation["test"]
+    test = data.evaluation.get("test")
     if not isinstance(test, Examples) or data.labelled != "sequence" or not _can_be_shown(data, test):
         return None
     worst = _may_be_hardest(test, outcomes_of(path, data)["test"])

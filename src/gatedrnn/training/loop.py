@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import NamedTuple, cast
+from types import MappingProxyType
+from typing import cast
 
 import torch
 from accelerate import Accelerator
@@ -25,8 +26,10 @@ from gatedrnn.models import GatedRNNForForecasting, GatedRNNForSequenceClassific
 from gatedrnn.models.modeling import GatedRNNPreTrainedModel
 from gatedrnn.models.structure import count_parameters, describe_structure
 from gatedrnn.processes import check_cores
+from gatedrnn.progress import Progress
 from gatedrnn.records import commit, processor
 from gatedrnn.training import checkpoint
+from gatedrnn.training.callbacks import Callbacks, StepRecord, ValidationRecord, told, tracked
 from gatedrnn.training.convolution_path import begin_from_series
 from gatedrnn.training.evaluate import Evaluation, evaluate
 from gatedrnn.training.folder import MetricsLog, RunFolder
@@ -43,19 +46,6 @@ from gatedrnn.training.sharing import AVERAGE, BEST, Replicas, Sharing
 from gatedrnn.training.text_parts import begin_from_texts
 
 LOG = logging.getLogger("gatedrnn")
-
-
-class Progress(NamedTuple):
-    """The progress of a run."""
-
-    step: int
-    steps: int
-    """The number of steps in all."""
-    loss: float
-    tokens_per_second: float
-    """The tokens per second of all processes together, so far."""
-    doing: str = ""
-    """The present work of the run where it is not training."""
 
 
 OnStep = Callable[[Progress], None]
@@ -90,6 +80,7 @@ class RunState:
 def run(
     settings: RunSettings, path: Path, on_step: OnStep | None = None, stop: StopFlag | None = None, *,
     wait: bool = False, workers: int = 0, on_notes: Callable[[Sequence[str]], None] | None = None, end: bool = False,
+    callbacks: Callbacks = (), log: Sequence[str] = (),
 ) -> RunResult:  # fmt: skip
     """Train, keep the best weights by validation, test once. Continues where an earlier call was stopped.
 
@@ -104,6 +95,8 @@ def run(
         workers: processes that prepare batches ahead of the step; none changes a bit.
         on_notes: told of what is to be known of the data, in the first process alone.
         end: take no further step: validate if the run has not yet, test, and write what a run ends with.
+        callbacks: objects that are told of steps, validations and the end, and may end the run.
+        log: names of trackers that are told the same.
 
     Returns:
         The content of result.json.
@@ -136,7 +129,8 @@ def run(
             return done
         compile_kernels([settings])
         torch.set_num_threads(settings.threads)
-        trainer = Trainer(settings, data, folder, accelerator)
+        trackers = held.enter_context(tracked(log if accelerator.is_main_process else (), path, settings))
+        trainer = Trainer(settings, data, folder, accelerator, callbacks, trackers)
         trainer.resume()
         if end:
             trainer.end_here()
@@ -243,8 +237,9 @@ class Trainer:
     """The objects of one run, and the three things done with them: resume, fit, finish."""
 
     def __init__(
-        self, settings: RunSettings, data: TaskData, folder: RunFolder, accelerator: Accelerator | None = None
-    ) -> None:
+        self, settings: RunSettings, data: TaskData, folder: RunFolder, accelerator: Accelerator | None = None,
+        callbacks: Callbacks = (), trackers: Callbacks = (),
+    ) -> None:  # fmt: skip
         self.settings, self.data, self.folder, self.commit = settings, data, folder, commit()
         self.accelerator = accelerator or accelerator_for(settings)
         logging.getLogger("accelerate.utils.other").setLevel(logging.ERROR)  # it warns of tied weights at every saving
@@ -268,6 +263,9 @@ class Trainer:
         self.accelerator.register_for_checkpointing(self.state)
         self.best: Weights = {}
         self.log = MetricsLog(folder.metrics)
+        self.may_end, self.asked_to_end = bool(callbacks), False
+        """Whether a callback may end the run, and whether one has asked for it."""
+        self.told = [*callbacks, *trackers] if self.accelerator.is_main_process else []
         self.batches = _batches(settings, data)
         self.steps_per_epoch = self.batches.steps_per_epoch
         self.total = total_steps(settings, self.batches)
@@ -326,8 +324,12 @@ class Trainer:
             validates = state.step % every == 0 or state.step == self.total
             if validates:
                 self._validate(epoch)
-            stopping = self._asked_to_stop(stop)
-            if validates or state.step % train.checkpoint_every == 0 or stopping:
+            self.asked_to_end |= told(self.told, "on_step", StepRecord(state.step, self.total, epoch, loss, rate, norm))
+            ending = self.may_end and self._by_any(self.asked_to_end)
+            if ending and not (validates and self.best):
+                self._validate(epoch, last=True)
+            stopping = self._by_any(stop.is_set())
+            if validates or state.step % train.checkpoint_every == 0 or stopping or ending:
                 self._save()
             if main and on_step is not None:
                 on_step(self._progress(loss))
@@ -338,6 +340,8 @@ class Trainer:
                     f"{path}; to end it here: gatedrnn train --finish {path}"
                 )
                 raise Interrupted(message, stop.signal_number)
+            if ending:
+                return
 
     def _progress(self, loss: float, doing: str = "") -> Progress:
         state = self.state
@@ -398,6 +402,7 @@ class Trainer:
             folder.seal(result, {split: evaluation.outcomes for split, evaluation in evaluations.items()})
             for done in (folder.checkpoints, folder.path / REFIT):
                 shutil.rmtree(done, ignore_errors=True)  # nothing is left to resume
+            told(self.told, "on_end", result)
         self.accelerator.wait_for_everyone()
         return result
 
@@ -510,7 +515,8 @@ class Trainer:
             self._check_finite("validation loss", scores.loss)
             rank = list(self.objective.metric.rank(scores))
             state.waited += 1
-            if self._takes_last or rank > state.best_rank:
+            is_best = self._takes_last or rank > state.best_rank
+            if is_best:
                 state.best_rank, state.best_step, state.waited = rank, state.step, 0
                 self.best = weights_of(self.bare)
         if self.settings.train.schedule == "plateau":
@@ -518,6 +524,8 @@ class Trainer:
         if self.accelerator.is_main_process:
             named = {f"validation_{k}": v for k, v in scores.model_dump(exclude_none=True).items()}
             self.log.append(step=state.step, epoch=epoch, **named)
+        by_name = MappingProxyType(scores.model_dump(exclude_none=True))
+        self.asked_to_end |= told(self.told, "on_validation", ValidationRecord(state.step, by_name, is_best))
 
     @property
     def _takes_last(self) -> bool:
@@ -527,11 +535,11 @@ class Trainer:
     def _improves_no_more(self) -> bool:
         return 0 < self.settings.train.early_stop <= self.state.waited
 
-    def _asked_to_stop(self, stop: SignalFlag) -> bool:
-        """Asked once a step: what stops the run must have been saved. By one process if by any."""
+    def _by_any(self, asked: bool) -> bool:
+        """Whether any of the processes was asked something, for all of them to do the same."""
         if self.accelerator.num_processes == 1:
-            return stop.is_set()
-        return bool(self.accelerator.reduce(torch.tensor(int(stop.is_set()), device=self.accelerator.device), "sum"))
+            return asked
+        return bool(self.accelerator.reduce(torch.tensor(int(asked), device=self.accelerator.device), "sum"))
 
     def _save(self) -> None:
         checkpoint.save(self.folder.checkpoints, self.state.step, self._write_checkpoint, self.accelerator)

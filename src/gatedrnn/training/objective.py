@@ -96,11 +96,11 @@ class Classification(_Stateless):
     def loss(self, model: nn.Module, batch: Batch, items: int) -> Tensor:
         votes = _votes(model, batch)
         labels = batch["labels"].expand(votes.shape[:-1])
-        total = cross_entropy(
-            votes.flatten(0, -2).float(), labels.flatten(), label_smoothing=self.smoothing, reduction="sum",
+        losses = cross_entropy(
+            votes.flatten(0, -2).float(), labels.flatten(), label_smoothing=self.smoothing, reduction=_reduction(batch),
             weight=None if self.weights is None else self.weights.to(votes.device),
         )  # fmt: skip
-        return total / (items * len(votes))
+        return _weighted(losses, votes.shape[:-1], batch) / (items * len(votes))
 
 
 class SeveralLabels(_Stateless):
@@ -121,11 +121,11 @@ class SeveralLabels(_Stateless):
     def loss(self, model: nn.Module, batch: Batch, items: int) -> Tensor:
         votes = _votes(model, batch)
         labels = (batch["labels"] * (1 - self.smoothing) + self.smoothing / 2).expand(votes.shape)
-        total = binary_cross_entropy_with_logits(
-            votes.float(), labels, reduction="sum",
+        losses = binary_cross_entropy_with_logits(
+            votes.float(), labels, reduction=_reduction(batch),
             pos_weight=None if self.weights is None else self.weights.to(votes.device),
         )  # fmt: skip
-        return total / (items * len(votes))
+        return _weighted(losses, votes.shape, batch) / (items * len(votes))
 
 
 class Regression(_Stateless):
@@ -140,7 +140,8 @@ class Regression(_Stateless):
     def loss(self, model: nn.Module, batch: Batch, items: int) -> Tensor:
         votes = _votes(model, batch)
         off = ((votes[..., 0] - batch["labels"]) / self.unit).float()
-        return mse_loss(off, torch.zeros_like(off), reduction="sum") / (items * len(votes))
+        losses = mse_loss(off, torch.zeros_like(off), reduction=_reduction(batch))
+        return _weighted(losses, off.shape, batch) / (items * len(votes))
 
 
 class Quantiles(_Stateless):
@@ -160,9 +161,21 @@ def _votes(model: nn.Module, batch: Batch) -> Tensor:
     """The output of each member, (members, batch, …, labels); without the labels, from which the model would make a
     loss of its own.
     """
-    output = model(**{name: tensor for name, tensor in batch.items() if name != "labels"})
+    output = model(**{name: tensor for name, tensor in batch.items() if name not in ("labels", "weights")})
     votes: Tensor = output.logits.unsqueeze(0) if output.votes is None else output.votes
     return votes
+
+
+def _reduction(batch: Batch) -> str:
+    return "none" if "weights" in batch else "sum"
+
+
+def _weighted(losses: Tensor, shape: torch.Size, batch: Batch) -> Tensor:
+    """The sum of losses, (members, batch, …), by what each row counts; it is summed where all count alike."""
+    if "weights" not in batch:
+        return losses
+    weights = batch["weights"]
+    return (losses.view(shape) * weights.view(1, -1, *[1] * (len(shape) - 2))).sum()
 
 
 class NextToken:

@@ -2,16 +2,12 @@
 data.
 """
 
-import csv
 import json
-import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TextIO, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import torch
 from scipy.special import expit
 from transformers import PreTrainedTokenizerFast
@@ -19,6 +15,7 @@ from transformers import PreTrainedTokenizerFast
 from gatedrnn.data import Examples
 from gatedrnn.data.columns import said_columns
 from gatedrnn.data.files import labels_in_column, texts_in_column, with_names
+from gatedrnn.data.frames import OnDisk
 from gatedrnn.data.labels import (
     SEPARATOR,
     check_as_many,
@@ -34,15 +31,16 @@ from gatedrnn.data.tables import read_all_columns
 from gatedrnn.data.tagging import encode_words, step_labels
 from gatedrnn.data.text import encode_texts
 from gatedrnn.errors import DataError
+from gatedrnn.models import GatedRNNForForecasting
 from gatedrnn.models.configuration import GatedRNNConfig
 from gatedrnn.records import Json
-from gatedrnn.training.finished import Finished
+from gatedrnn.training.finished import Finished, labelled_by, open_finished
+from gatedrnn.training.forecasts import forecast_of_file
 
 IGNORED = -100
 SEVERAL = "multi_label_classification"
 """The name in transformers of several labels a row."""
 PREDICTION, PROBABILITY = "prediction", "probability_"
-OUTPUTS = (".csv", ".tsv", ".jsonl", ".parquet")
 
 
 class Rows(NamedTuple):
@@ -178,6 +176,64 @@ def _series_rows(
     return Rows(data, series.values, labels, notes, gaps)
 
 
+def rows_of_series(finished: Finished, series: list[np.ndarray], labels: Sequence[object] | None = None) -> Rows:
+    """Series in memory, with their labels where these are given.
+
+    Args:
+        series: each (time, channels).
+        labels: of each, a class or a number.
+
+    Raises:
+        DataError: the model reads no series, or those of other channels or at uneven times; or a label is unknown.
+    """
+    config = finished.model.config
+    if config.series is None:
+        raise DataError("this model was not trained on series of numbers; give what it reads")
+    if config.gap_unit is not None:
+        raise DataError("this model reads series at uneven times; give a table with a column of times")
+    channels = len(cast(list[str], config.series["channels"]))
+    if series and series[0].shape[1] != channels:
+        raise DataError(f"the series have {series[0].shape[1]} channels, those of training had {channels}")
+    data, known = RawTable({"series": list(range(len(series)))}), None
+    if labels is not None and config.problem_type == "regression":
+        known = [np.array(float(cast(Any, label))) for label in labels]
+    elif labels is not None:
+        names = class_names(config)
+        _check_known([str(label) for label in labels], names, "labels")
+        known = [np.array(names.index(str(label))) for label in labels]
+    return Rows(data, series, known, [])
+
+
+def predicted_columns(
+    folder: Path, held: OnDisk, text_column: str | None, data_root: Path | None
+) -> tuple[RawTable, dict[str, list[Json]], list[str]]:
+    """The columns of some data, those that a folder's model adds to them, and what is to be known of them; of a model
+    of forecasts, the steps that come after them.
+
+    Raises:
+        DataError: the model is a language model, or the data cannot be read or do not fit it.
+    """
+    labelled = labelled_by(folder)
+    if labelled == "next":
+        raise DataError(
+            f"{folder}: is a language model, which predicts tokens and no labels; `gatedrnn evaluate` scores a text, "
+            "`gatedrnn generate` writes one"
+        )
+    finished = open_finished(folder)
+    if labelled == "future":
+        if held.series is not None:
+            raise DataError(f"{folder}: forecasts a table with a column of times; give one")
+        columns, notes = forecast_of_file(cast(GatedRNNForForecasting, finished.model), held.file)
+        return RawTable(columns), {}, notes
+    if held.series is not None:
+        rows = rows_of_series(finished, held.series)
+    else:
+        column = text_column or held.text_column
+        rows = read_labelled_rows(finished, held.file, column, (), data_root, labelled=False)
+    added = prediction_columns(finished, outputs_of(finished, rows.inputs, rows.gaps))
+    return rows.data, added if rows.words is None else word_columns(added, rows.words), rows.notes
+
+
 @torch.no_grad()
 def outputs_of(finished: Finished, inputs: list[np.ndarray], gaps: list[np.ndarray] | None = None) -> list[np.ndarray]:
     """The model's output for each row, in their order: (labels,), or (time, labels) for a label at every step."""
@@ -244,72 +300,6 @@ def word_columns(added: dict[str, list[Json]], words: list[np.ndarray]) -> dict[
         ]
         for name, column in added.items()
     }
-
-
-def check_output(output: Path, file: Path) -> None:
-    """Check that predictions can be written there, before there are any.
-
-    Raises:
-        DataError: the ending is of no kind of file that is written, or it is the file that is read.
-    """
-    if output.suffix.lower() not in OUTPUTS:
-        raise DataError(f"--output {output}: must end in one of {', '.join(OUTPUTS)}, got {output.suffix or 'none'!r}")
-    if output.resolve() == file.resolve():
-        raise DataError(f"--output {output}: is the file that is read; give another")
-    if not output.parent.is_dir():
-        raise DataError(f"--output {output}: there is no folder {output.parent}")
-
-
-def write_predictions(output: Path, data: RawTable, added: dict[str, list[Json]], place: str) -> None:
-    """All columns of `data`, then those that are added, row by row; the file is whole or as it was.
-
-    Raises:
-        DataError: the data have a column of an added name already.
-    """
-    taken = [name for name in added if name in data.column_names]
-    if taken:
-        raise DataError(f"{place}: has a column {taken[0]!r} already, which would be overwritten; rename it first")
-    temporary = output.with_name(f"{output.name}.writing")
-    ending = output.suffix.lower()
-    if ending == ".parquet":
-        pq.write_table(pa.table({**data.columns, **added}), temporary)
-    else:
-        with temporary.open("w", encoding="utf-8", newline="") as file:
-            if ending == ".jsonl":
-                for row in _joined(data, added):
-                    file.write(json.dumps(row, ensure_ascii=False, default=str) + "\n")
-            else:
-                rows = ([_field(value) for value in row.values()] for row in _joined(data, added))
-                _write_separated(file, ending, [[*data.column_names, *added], *rows], output)
-    os.replace(temporary, output)
-
-
-def _write_separated(file: TextIO, ending: str, rows: list[list[Any]], output: Path) -> None:
-    """CSV, or TSV without quotation marks, as it is read.
-
-    Raises:
-        DataError: a field of a TSV would hold a tab or a line break.
-    """
-    if ending == ".csv":
-        csv.writer(file, lineterminator="\n").writerows(rows)
-        return
-    try:
-        csv.writer(file, delimiter="\t", quoting=csv.QUOTE_NONE, quotechar=None, lineterminator="\n").writerows(rows)
-    except csv.Error as error:
-        raise DataError(
-            f"--output {output}: a field holds a tab or a line break, which no .tsv can; give a .csv, .jsonl or "
-            ".parquet"
-        ) from error
-
-
-def _joined(data: RawTable, added: dict[str, list[Json]]) -> Iterator[dict[str, Any]]:
-    for number, row in enumerate(data.rows()):
-        yield row | {name: values[number] for name, values in added.items()}
-
-
-def _field(value: Any) -> Any:
-    """A value of a CSV file: lists and records as JSON."""
-    return json.dumps(value, ensure_ascii=False, default=str) if isinstance(value, list | dict) else value
 
 
 def _recorded(tokenizer: PreTrainedTokenizerFast, name: str, otherwise: str) -> str:

@@ -18,13 +18,14 @@ from transformers import PreTrainedTokenizerFast
 
 from gatedrnn.data import Examples, Lanes, RunningText, Windows
 from gatedrnn.data.corpus import read_corpus
+from gatedrnn.data.frames import OnDisk
 from gatedrnn.data.language import EVALUATION_LENGTH
 from gatedrnn.data.stream import tokenise_with
-from gatedrnn.errors import DataError
+from gatedrnn.errors import DataError, UsageError
 from gatedrnn.models import GatedRNNConfig, GatedRNNForForecasting
 from gatedrnn.records import Json
 from gatedrnn.training.evaluate import token_losses
-from gatedrnn.training.finished import open_finished, open_tested
+from gatedrnn.training.finished import labelled_by, open_finished, open_tested
 from gatedrnn.training.folder import RunFolder
 from gatedrnn.training.forecast_scores import tally_streams, tally_windows
 from gatedrnn.training.metrics import (
@@ -39,7 +40,15 @@ from gatedrnn.training.metrics import (
     macro_f1,
     rank_correlation,
 )
-from gatedrnn.training.predict import IGNORED, SEVERAL, class_names, log_probabilities, outputs_of, read_labelled_rows
+from gatedrnn.training.predict import (
+    IGNORED,
+    SEVERAL,
+    class_names,
+    log_probabilities,
+    outputs_of,
+    read_labelled_rows,
+    rows_of_series,
+)
 from gatedrnn.training.result import Scores
 from gatedrnn.training.sample import load_language_model
 from gatedrnn.training.so_far import data_of
@@ -177,8 +186,32 @@ def score_numbers(outputs: Sequence[np.ndarray], labels: Sequence[np.ndarray]) -
     )
 
 
-def score_run(path: Path, split: str, file: Path | None, text_column: str | None) -> dict[str, Json]:
-    """One row of a table: the run, what the score counts, the score; `identity` is the vocabulary's.
+class TextScored(NamedTuple):
+    """The score of a language model on a text."""
+
+    run: str
+    cell: str
+    text: str
+    """The size of the text."""
+    vocabulary: int
+    tokens: int
+    """Tokens that were predicted."""
+    ends: int
+    """Predictions that end a document."""
+    unknown: float
+    """The share of tokens that the vocabulary lacks."""
+    perplexity: float
+    bits_per_byte: float
+    identity: str
+    """A sum over the vocabulary: perplexities of different ones have nothing in common."""
+
+    def as_json(self) -> dict[str, Json]:
+        """The scores with a name for every number."""
+        return self._asdict()
+
+
+def score_run(path: Path, split: str, file: Path | None, text_column: str | None) -> TextScored:
+    """Perplexity and bits per byte of a language model.
 
     Raises:
         DataError: no finished language model, no such split, or data that have changed since the run.
@@ -188,18 +221,12 @@ def score_run(path: Path, split: str, file: Path | None, text_column: str | None
     stream = text.stream
     nats = float(token_losses(model, text).sum())
     ends = int((stream.tokens[1:] == tokenizer.eos_token_id).sum())
-    return {
-        "run": path.name,
-        "cell": model.config.cell,
-        "text": f"{stream.text_bytes:,} bytes, documents: {len(stream.starts):,}",
-        "vocabulary": len(tokenizer),
-        "tokens": stream.predictions,
-        "<eos>": ends,
-        "<unk>": f"{stream.unknown / stream.predictions:.2%}",
-        "perplexity": math.exp(min(nats / stream.predictions, 700.0)),
-        "bits per byte": nats / math.log(2) / stream.text_bytes,
-        "identity": _identity(tokenizer),
-    }
+    return TextScored(
+        run=path.name, cell=model.config.cell, text=f"{stream.text_bytes:,} bytes, documents: {len(stream.starts):,}",
+        vocabulary=len(tokenizer), tokens=stream.predictions, ends=ends, unknown=stream.unknown / stream.predictions,
+        perplexity=math.exp(min(nats / stream.predictions, 700.0)),
+        bits_per_byte=nats / math.log(2) / stream.text_bytes, identity=_identity(tokenizer),
+    )  # fmt: skip
 
 
 class Scored(NamedTuple):
@@ -213,47 +240,9 @@ class Scored(NamedTuple):
     scores: LabelScores | SeveralScores | NumberScores
     notes: list[str]
 
-
-def score_predictions(
-    path: Path, split: str, file: Path | None, text_column: str | None, label_column: Sequence[str] = (),
-    data_root: Path | None = None,
-) -> Scored:  # fmt: skip
-    """Scores of a classifier, a labeller of steps or a regression, on a split of its own data or on a labelled file.
-
-    Raises:
-        DataError: no finished model, no such split, data that have changed, or a file that does not fit the model.
-    """
-    finished, notes = open_finished(path), list[str]()
-    if file is None:
-        folder = RunFolder(path)
-        data = data_of(folder)
-        splits = {
-            name: part for name, part in {**data.evaluation, "train": data.train}.items()
-            if isinstance(part, Examples)
-        }  # fmt: skip
-        if split not in splits:
-            raise DataError(f"{path}: has no split {split!r}; there are {', '.join(splits)}")
-        inputs, labels, gaps = splits[split].inputs, splits[split].own_labels(), splits[split].gaps
-    else:
-        rows = read_labelled_rows(finished, file, text_column, label_column, data_root, labelled=True)
-        assert rows.labels is not None
-        inputs, labels, gaps, notes = rows.inputs, rows.labels, rows.gaps, rows.notes
-    if all(bool((label == IGNORED).all()) for label in labels):
-        raise DataError(f"{file or split}: has no label to hold a prediction against")
-    outputs, config = outputs_of(finished, inputs, gaps), finished.model.config
-    return Scored(
-        path.name, config.cell, split if file is None else file.name, len(inputs),
-        _scores(config, outputs, labels), notes,
-    )  # fmt: skip
-
-
-def _scores(
-    config: GatedRNNConfig, outputs: Sequence[np.ndarray], labels: Sequence[np.ndarray]
-) -> LabelScores | SeveralScores | NumberScores:
-    if config.problem_type == "regression":
-        return score_numbers(outputs, labels)
-    score = score_several if config.problem_type == SEVERAL else score_labels
-    return score(outputs, labels, class_names(config))
+    def as_json(self) -> dict[str, Json]:
+        """The scores with a name for every number."""
+        return {**self._asdict(), "scores": self.scores.as_json()}
 
 
 class ForecastsScored(NamedTuple):
@@ -270,6 +259,76 @@ class ForecastsScored(NamedTuple):
         """The scores with a name for every number."""
         both = {name: getattr(self, name).model_dump(exclude_none=True) for name in ("fresh", "streamed")}
         return {"run": self.run, "cell": self.cell, **both}
+
+
+def evaluated(
+    path: Path, split: str, held: OnDisk | None, text_column: str | None, label_column: Sequence[str],
+    data_root: Path | None,
+) -> Scored | TextScored | ForecastsScored:  # fmt: skip
+    """Score a model on some data, or on a split of its own.
+
+    Raises:
+        UsageError: an argument is not for models of this kind.
+        DataError: there is no such split, the data have changed, or do not fit the model.
+    """
+    labelled = labelled_by(path)
+    if labelled == "future":
+        if held is not None or text_column is not None or label_column:
+            raise UsageError("models that forecast are scored on a split of their own data; give --split alone")
+        return score_forecasts(path, split)
+    if labelled != "next":
+        return score_predictions(path, split, held, text_column, label_column, data_root)
+    if label_column:
+        raise UsageError("--label-column: a language model reads no labels; leave it out")
+    if held is not None and held.series is not None:
+        raise UsageError("a language model is scored on a text, not on series")
+    text_column = text_column or (None if held is None else held.text_column)
+    return score_run(path, split, None if held is None else held.file, text_column)
+
+
+def score_predictions(
+    path: Path, split: str, held: OnDisk | None = None, text_column: str | None = None,
+    label_column: Sequence[str] = (), data_root: Path | None = None,
+) -> Scored:  # fmt: skip
+    """Scores of a classifier, a labeller of steps or a regression, on a split of its own data or on labelled ones.
+
+    Raises:
+        DataError: no finished model, no such split, data that have changed, or data that do not fit the model.
+    """
+    finished, notes = open_finished(path), list[str]()
+    if held is None:
+        folder = RunFolder(path)
+        data = data_of(folder)
+        splits = {
+            name: part for name, part in {**data.evaluation, "train": data.train}.items()
+            if isinstance(part, Examples)
+        }  # fmt: skip
+        if split not in splits:
+            raise DataError(f"{path}: has no split {split!r}; there are {', '.join(splits)}")
+        inputs, labels, gaps = splits[split].inputs, splits[split].own_labels(), splits[split].gaps
+    else:
+        if held.series is not None:
+            rows = rows_of_series(finished, held.series, held.labels)
+        else:
+            column = text_column or held.text_column
+            rows = read_labelled_rows(finished, held.file, column, label_column, data_root, labelled=True)
+        if rows.labels is None:
+            raise DataError(f"{held.name}: there are no labels to hold predictions against; give (series, labels)")
+        inputs, labels, gaps, notes = rows.inputs, rows.labels, rows.gaps, rows.notes
+    source = split if held is None else held.file.name
+    if all(bool((label == IGNORED).all()) for label in labels):
+        raise DataError(f"{source}: has no label to hold a prediction against")
+    outputs, config = outputs_of(finished, inputs, gaps), finished.model.config
+    return Scored(path.name, config.cell, source, len(inputs), _scores(config, outputs, labels), notes)
+
+
+def _scores(
+    config: GatedRNNConfig, outputs: Sequence[np.ndarray], labels: Sequence[np.ndarray]
+) -> LabelScores | SeveralScores | NumberScores:
+    if config.problem_type == "regression":
+        return score_numbers(outputs, labels)
+    score = score_several if config.problem_type == SEVERAL else score_labels
+    return score(outputs, labels, class_names(config))
 
 
 def score_forecasts(path: Path, split: str) -> ForecastsScored:

@@ -394,6 +394,12 @@ class RunSettings(Settings):
         return cls.model_validate({**rest, "data": data, "model": model, "train": train})
 
 
+def setting_names() -> list[str]:
+    """The names of all settings of a run."""
+    kinds: list[type[Settings]] = [*TASKS.values(), CellSettings, ModelSettings, TrainSettings]
+    return list(dict.fromkeys(name for kind in kinds for name in kind.model_fields))
+
+
 def in_flags(sentence: str) -> str:
     """A sentence on a model's fields, with those that are flags as they are typed.
 

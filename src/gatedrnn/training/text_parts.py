@@ -73,15 +73,18 @@ def begin_from_texts(model: GatedRNNPreTrainedModel, run: RunSettings, data: Tas
     path = getattr(model, "linear_path", None)
     if isinstance(path, LinearPath):
         train = _examples(data)
-        fit_linear_path(path, train.inputs, train.labels)
+        fit_linear_path(path, train.inputs, train.labels, train.weights)
 
 
-def fit_linear_path(path: LinearPath, texts: Sequence[np.ndarray], labels: np.ndarray) -> None:
+def fit_linear_path(
+    path: LinearPath, texts: Sequence[np.ndarray], labels: np.ndarray, weights: np.ndarray | None = None
+) -> None:
     """Inverse document frequencies; and logistic regression, one for each of several labels, or ridge regression, as
     scikit-learn has them, in float64.
 
     Args:
         labels: (texts,), numbers of classes or numbers; or (texts, labels), 0 or 1.
+        weights: (texts,), what each counts; None for 1.
     """
     tf_idf = features_of(path, texts)
     idf = np.log((1 + len(texts)) / (1 + np.asarray((tf_idf > 0).sum(0)).ravel())) + 1
@@ -89,20 +92,22 @@ def fit_linear_path(path: LinearPath, texts: Sequence[np.ndarray], labels: np.nd
     tf_idf = (tf_idf @ sp.diags(idf)).tocsr()
     features = sp.hstack([normalize(kind) for kind in (tf_idf[:, : path.words], tf_idf[:, path.words :])]).tocsr()
     if labels.ndim == 2:
-        parts = [_logistic(features, label.astype(np.int64), 2) for label in labels.T]
+        parts = [_logistic(features, label.astype(np.int64), 2, weights) for label in labels.T]
         weight, bias = (
             np.stack([weights[1] - weights[0] for weights in column]) for column in zip(*parts, strict=True)
         )
     elif np.issubdtype(labels.dtype, np.floating):
-        ridge = Ridge(PENALTY).fit(features, labels)
+        ridge = Ridge(PENALTY).fit(features, labels, weights)
         weight, bias = ridge.coef_[None], np.array([ridge.intercept_])
     else:
-        weight, bias = _logistic(features, labels, len(path.bias))
+        weight, bias = _logistic(features, labels, len(path.bias), weights)
     for parameter, values in ((path.idf, idf), (path.weight, weight), (path.bias, bias)):
         parameter.copy_(torch.from_numpy(values))
 
 
-def _logistic(features: sp.csr_matrix, labels: np.ndarray, classes: int) -> tuple[np.ndarray, np.ndarray]:
+def _logistic(
+    features: sp.csr_matrix, labels: np.ndarray, classes: int, weights: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray]:
     """Weights (classes, features) and biases (classes,) of a logistic regression; of two classes half of the difference
     each, and of a class without a text a bias that makes it unlikely."""
     weight, bias = np.zeros((classes, features.shape[1])), np.full(classes, ABSENT)
@@ -110,7 +115,7 @@ def _logistic(features: sp.csr_matrix, labels: np.ndarray, classes: int) -> tupl
     if len(present) == 1:
         bias[present] = 0.0
         return weight, bias
-    fitted = LogisticRegression(C=STRENGTH, max_iter=1000).fit(features, labels)
+    fitted = LogisticRegression(C=STRENGTH, max_iter=1000).fit(features, labels, weights)
     if len(present) == 2:  # scikit-learn has the difference of two classes alone
         weight[present] = np.concatenate([-fitted.coef_, fitted.coef_]) / 2
         bias[present] = np.concatenate([-fitted.intercept_, fitted.intercept_]) / 2

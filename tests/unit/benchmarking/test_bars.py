@@ -6,8 +6,7 @@ import pytest
 from small_bench import SMALL_SUITE, AskedBar
 
 from gatedrnn.benchmarking import memory
-from gatedrnn.benchmarking.record import SIZES, Findings, Quotient
-from gatedrnn.benchmarking.record import DEFAULT, Request, SectionName
+from gatedrnn.benchmarking.record import DEFAULT, SIZES, Findings, Quotient, Request, SectionName
 from gatedrnn.benchmarking.run import SUITE, Bar, bars, bench, judged, largest_bar
 
 

@@ -12,7 +12,8 @@ COMMANDS = (
     "describe", "verify", "cache", "bench",
 )  # fmt: skip
 CALLS = {
-    "help": ["--help", "--version", *(f"{command} --help" for command in COMMANDS)],
+    "help": ["--help", "--version", *(f"{command} --help" for command in COMMANDS[:5])],
+    "help of other commands": [f"{command} --help" for command in COMMANDS[5:]],
     "help of a task": ["train --task forecast --help-all", "compare --task text-classification --help"],
     "unknown command": ["trian", "forecats --horizon 3"],
     "unknown flag": [f"{command} --nonsense 3" for command in COMMANDS] + ["forecast --horizn 3", "train --horizon 3"],

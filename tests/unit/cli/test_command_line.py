@@ -274,7 +274,9 @@ def recorded(monkeypatch, *arguments):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("gatedrnn.training.loop.run", run)
-    monkeypatch.setattr("gatedrnn.training.chosen.completed", lambda settings, _: settings)  # by data, and there are none
+    monkeypatch.setattr(
+        "gatedrnn.training.chosen.completed", lambda settings, _: settings
+    )  # by data, and there are none
     assert exit_code("train", *arguments) == 130
     return settings[0]
 
@@ -294,8 +296,8 @@ OFTEN = (LANGUAGE, "digits", "s5", "forecast")
 def test_help_shows_what_a_run_of_the_task_records(task, capsys, monkeypatch):
     page, config = shown(capsys, monkeypatch, "train", "--task", task), recorded(monkeypatch, "--task", task)
     assert page.pop("task") == LANGUAGE, "the task that is trained where none is named"
-    own = [page.pop(name) for name in ("wait", "workers", "baselines", "trust_code", "oversubscribe")]
-    assert own == ["False", "0", "plain", "False", "False"], "of the process, not of the run"
+    own = [page.pop(name) for name in ("wait", "workers", "log", "baselines", "trust_code", "oversubscribe")]
+    assert own == ["False", "0", "()", "plain", "False", "False"], "of the process, not of the run"
     assert {name: as_written(value) for name, value in page.items()} == {
         name: tuple(value) if isinstance(value, list) else value for name, value in config.items() if name != "task"
     }

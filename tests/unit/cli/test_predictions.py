@@ -192,7 +192,7 @@ BAD = {
     "predict {run} strange.csv --output new/out.csv": "there is no folder",
     "predict {run} predicted.csv --output new.csv": "has a column 'prediction' already",
     "predict {run} ./none.csv --output new.csv": "no such file",
-    "predict . strange.csv --output new.csv": "holds no model",
+    "predict . strange.csv --output new.csv": "holds no run",
 }
 
 

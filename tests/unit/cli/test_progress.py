@@ -14,13 +14,12 @@ from commands import exit_code, printed
 from rich.console import Console
 from train_helpers import small_text
 
-from gatedrnn.cli import progress
-from gatedrnn.cli.progress import RunsDisplay, duration
-from gatedrnn.training.loop import Progress
+from gatedrnn import progress
+from gatedrnn.progress import Progress, RunsDisplay, duration
 
 OFTEN = """
 import sys
-from gatedrnn.cli import progress
+from gatedrnn import progress
 progress.SECONDS_BETWEEN_LINES = 0.01
 from gatedrnn.cli.app import main
 if __name__ == "__main__":

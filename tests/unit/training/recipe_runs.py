@@ -78,7 +78,7 @@ RECIPES = {
     ),
     "language": Recipe(
         lambda path, count, seed=0: small_text(path), "embedding, cells, blocks, head", "--length 16",
-        {"perplexity": "test_perplexity", "bits per byte": "test_bits_per_byte"}, AutoModelForCausalLM, "a.txt",
+        {"perplexity": "test_perplexity", "bits_per_byte": "test_bits_per_byte"}, AutoModelForCausalLM, "a.txt",
     ),
 }  # fmt: skip
 FORECASTERS = [name for name in RECIPES if RECIPES[name].opened is AutoModelForTimeSeriesPrediction]

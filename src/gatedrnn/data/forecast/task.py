@@ -82,7 +82,7 @@ def load_forecast(settings: ForecastTask) -> TaskData:
     deviation = over_series(deviation_of, table, learned)
 
     def windows(first: np.ndarray, stop: np.ndarray, origins: int = 1) -> Windows:
-        naive = over_series(lambda values: _naive_error(values, seasons[0]), table, first)
+        naive = over_series(lambda values: naive_error(values, seasons[0]), table, first)
         return Windows(
             table.series, first, stop, naive, deviation, context, horizon, origins, settings.stride or horizon
         )
@@ -313,7 +313,7 @@ def _horizon(season: int, steps: int) -> int:
     return season if season > 1 and fits else max(1, min(WITHOUT_SEASON, steps // 10))
 
 
-def _naive_error(values: np.ndarray, season: int) -> float:
+def naive_error(values: np.ndarray, season: int) -> float:
     """Mean absolute difference from a season before; NaN where it is 0 but for rounding, or there is no pair."""
     errors = np.abs(values[season:] - values[:-season])
     mean = float(np.nanmean(errors)) if len(errors) and not np.isnan(errors).all() else np.nan

@@ -33,6 +33,7 @@ class Reading(NamedTuple):
     decimal: Decimal | None = None
     date_order: Order | None = None
     group: str | None = None
+    weight_column: str | None = None
 
     @property
     def fields(self) -> Fields:
@@ -57,11 +58,12 @@ def read_series(
         DataError: it cannot be read; row or line, and column, are named.
     """
     columns = (reading.series_column, reading.time_column, reading.label_column)
-    if columns == (None, None, None) and not (reading.uneven or reading.group) and is_unnamed(path):
+    of_long = [name for name in ("group", "weight_column") if getattr(reading, name) is not None]
+    if columns == (None, None, None) and not (reading.uneven or of_long) and is_unnamed(path):
         return read_unnamed(path, reading.fields)
     named = None if ".ts" in path.suffixes else named_files(path, quoting=reading.quoting)
-    if reading.group is not None and (".ts" in path.suffixes or named is not None):
-        raise DataError(f"{path}: --group is for tables with a row a time; leave it out")
+    if of_long and (".ts" in path.suffixes or named is not None):
+        raise DataError(f"{path}: --{of_long[0].replace('_', '-')} is for tables with a row a time; leave it out")
     if ".ts" in path.suffixes or (named is not None and named.lower().endswith(".wav")):
         for name in ("uneven", "missing", "decimal", "date_order"):
             if getattr(reading, name):
@@ -76,7 +78,18 @@ def read_series(
         return read_measurement_files(path, time, label, fields, channels, reading.data_root, **how)
     if holds_measurements(read_all_columns(path, quoting=reading.quoting).column_names):
         return read_measurements(path, series, time, label, fields, channels, **how)
-    return read_long(path, series, time, label, fields, channels, uneven=reading.uneven, group=reading.group, **how)
+    return read_long(
+        path,
+        series,
+        time,
+        label,
+        fields,
+        channels,
+        uneven=reading.uneven,
+        group=reading.group,
+        weight=reading.weight_column,
+        **how,
+    )
 
 
 def named_files(path: Path, *, quoting: bool = False) -> str | None:

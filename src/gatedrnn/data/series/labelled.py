@@ -36,6 +36,8 @@ class LabelledSeries:
     """The name of each series in that column; None where the file has none and places are used instead."""
     groups: list[str] | None = None
     """The group that each series belongs to; None where no groups are asked for."""
+    weights: np.ndarray | None = None
+    """(series,): what each counts in the loss; None where no weights are asked for."""
     starts: np.ndarray | None = None
     """(series,): what rises with the time of each one's first step, in a table with a row a time."""
     said: str = ""

@@ -22,7 +22,7 @@ SERIES_COLUMNS = ("unique_id", "id", "series", "series_id", "case", "record", "r
 def read_long(
     path: Path, series_column: str | None = None, time_column: str | None = None, label_column: str | None = None,
     fields: Fields = AS_SHOWN, channels: Sequence[str] | None = None, *, uneven: bool = False, labelled: bool = True,
-    quoting: bool = False, group: str | None = None,
+    quoting: bool = False, group: str | None = None, weight: str | None = None,
 ) -> LabelledSeries:  # fmt: skip
     """The series of a CSV, TSV, JSON-lines or Parquet file; all columns but series, time, label and those that count
     the rows are channels.
@@ -33,6 +33,7 @@ def read_long(
         uneven: keep the times of steps.
         quoting: whether a TSV's fields may stand in quotation marks.
         group: column of what belongs together, which is no channel; only training must have it.
+        weight: column of what each series counts, likewise.
 
     Raises:
         DataError: a column is missing, a time is doubled, a value is no number, or a series has several labels or
@@ -45,9 +46,10 @@ def read_long(
     label = None
     if labelled or label_column in data.column_names or any(n.lower() in LABEL_COLUMNS for n in data.column_names):
         label = column_of(data.column_names, place, "label", label_column, LABEL_COLUMNS)
-    if channels is None and group is not None:
-        column_of(data.column_names, place, "group", group, ())
-    rest = [name for name in data.column_names if name not in (series, time, label, group)]
+    for what, name in (("group", group), ("weight", weight)):
+        if channels is None and name is not None:
+            column_of(data.column_names, place, what, name, ())
+    rest = [name for name in data.column_names if name not in (series, time, label, group, weight)]
     channels, left_out = without_row_numbers(data, rest, channels or ())
     if not channels:
         raise DataError(f"{path}: no column is left for values beside {series} and {time}")
@@ -58,9 +60,11 @@ def read_long(
     table = np.stack([numbers_in_column(path, data, name, fields) for name in channels], axis=1)
     rows: dict[str, list[int]] = {}
     groups = [str(value) for value in data[group]] if group in data.column_names else []
+    weights = numbers_in_column(path, data, weight, fields).tolist() if weight in data.column_names else []
+    of_series = ((labels, label, "labels"), (groups, group, "groups"), (weights, weight, "weights"))
     for row, name in enumerate(map(str, data[series])):
         indices = rows.setdefault(name, [])
-        for target, column, what in ((labels, label, "labels"), (groups, group, "groups")):
+        for target, column, what in of_series:
             if target and indices and target[indices[0]] != target[row]:
                 both = f"{target[indices[0]]} and {target[row]}"
                 raise DataError(f"{path}: row {row + 1}, column {column!r}: series {name} has the {what} {both}")
@@ -79,13 +83,14 @@ def read_long(
     values = [table[indices] for indices in rows.values()]
     roles = {
         "series": series, f"time ({times.form})": time, "label": label, "group": group if groups else None,
-        "channels": channels,
+        "weight": weight if weights else None, "channels": channels,
     }  # fmt: skip
     first = [indices[0] for indices in rows.values()]
     return LabelledSeries(
         values, own_labels, names, tuple(channels), places, source, gaps, times.unit if uneven else None,
         rows=[np.array(indices) + 1 for indices in rows.values()], column=series, names=list(rows),
-        groups=[groups[row] for row in first] if groups else None, starts=times.order[first],
+        groups=[groups[row] for row in first] if groups else None,
+        weights=np.array([weights[row] for row in first]) if weights else None, starts=times.order[first],
         said=said_columns(path.name, roles, data.column_names, left_out) + said,
     )  # fmt: skip
 

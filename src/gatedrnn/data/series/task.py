@@ -7,7 +7,7 @@ from typing import TypeVar, cast
 import numpy as np
 from sklearn.model_selection import train_test_split
 
-from gatedrnn.data.batches import Examples
+from gatedrnn.data.batches import Examples, weights_of
 from gatedrnn.data.files import in_order
 from gatedrnn.data.scale import deviation_of, scale_of
 from gatedrnn.data.series.fields import LARGEST
@@ -89,10 +89,12 @@ def load_series_task(settings: SeriesTask) -> TaskData:
 
     def examples(series: LabelledSeries) -> Examples:
         gaps = None if series.times is None else [gaps_of(times) for times in series.times]
+        weights = weights_of(series.weights, str(series.source["name"]))
         if numbers:
-            return Examples(series.values, labels_as_numbers(series), unit=spread, gaps=gaps)
+            return Examples(series.values, labels_as_numbers(series), unit=spread, gaps=gaps, weights=weights)
         classes = np.array([number[label] for label in series.labels], dtype=np.int64)
-        return Examples(series.values, classes, metric="auroc" if settings.metric == "auroc" else None, gaps=gaps)
+        metric = "auroc" if settings.metric == "auroc" else None
+        return Examples(series.values, classes, metric=metric, gaps=gaps, weights=weights)
 
     how = reading._asdict()
     del how["data_root"]  # a folder of this machine
@@ -192,6 +194,7 @@ def _rows(series: LabelledSeries, rows: np.ndarray) -> LabelledSeries:
         names=None if series.names is None else chosen(series.names),
         rows=None if series.rows is None else chosen(series.rows),
         groups=None if series.groups is None else chosen(series.groups),
+        weights=None if series.weights is None else series.weights[rows],
         starts=None if series.starts is None else series.starts[rows],
     )  # fmt: skip
 

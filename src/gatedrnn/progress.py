@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import logging
 import math
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from html import escape
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import NamedTuple, Protocol, Self
 
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
@@ -18,11 +20,23 @@ from rich.text import Text
 
 from gatedrnn.terminal import Console, plain
 
-if TYPE_CHECKING:  # the training loop is imported when a command runs
-    from gatedrnn.training.loop import Progress
-
 SECONDS_BETWEEN_LINES = 20.0
 """The seconds between two lines where the output is no terminal; a test makes it shorter."""
+SECONDS_BETWEEN_DRAWINGS = 0.2
+"""The seconds between two drawings of a notebook's bar."""
+
+
+class Progress(NamedTuple):
+    """The progress of a run."""
+
+    step: int
+    steps: int
+    """The number of steps in all."""
+    loss: float
+    tokens_per_second: float
+    """The tokens per second of all processes together, so far."""
+    doing: str = ""
+    """The present work of the run where it is not training."""
 
 
 class Notices(logging.Handler):
@@ -213,6 +227,90 @@ class RunsDisplay:
         if done <= 0:
             return ""
         return f"{duration((time.monotonic() - self._since) / done * ahead)} left"
+
+
+class Display(Protocol):
+    """Shows how far runs are, while its context lasts."""
+
+    def show(self, run: str, progress: Progress | None, finished: int, runs: int) -> None:
+        """Take note of a run; None for its progress where it has ended."""
+        ...
+
+    def show_one(self, progress: Progress) -> None:
+        """Take note of a run that is the only one."""
+        ...
+
+    def show_notes(self, notes: Iterable[str]) -> None:
+        """Show what is to be known of data before anything is trained on them."""
+        ...
+
+
+class Silent:
+    """Shows nothing."""
+
+    def show(self, run: str, progress: Progress | None, finished: int, runs: int) -> None:
+        pass
+
+    def show_one(self, progress: Progress) -> None:
+        pass
+
+    def show_notes(self, notes: Iterable[str]) -> None:
+        pass
+
+
+class NotebookBar:
+    """A bar below a notebook's cell, of plain HTML: no widget has to be installed. It goes when the work is done."""
+
+    def __init__(self, title: str) -> None:
+        shown = sys.modules["IPython.display"]  # which every notebook has imported, and nothing else needs
+        self.title, self._html, self._drawn_at = title, shown.HTML, 0.0
+        self._place, self._parts = shown.DisplayHandle(), dict[str, float]()
+        self._place.display(self._html(f"<p>{escape(title)}: starting</p>"))
+
+    def show(self, run: str, progress: Progress | None, finished: int, runs: int) -> None:
+        self._parts.pop(run, None)
+        if progress is not None:
+            self._parts[run] = progress.step / progress.steps
+        now = time.monotonic()
+        if now - self._drawn_at < SECONDS_BETWEEN_DRAWINGS:
+            return
+        self._drawn_at, part = now, (finished + sum(self._parts.values())) / runs
+        said = f"step {_steps(progress)}, {_numbers(progress)}" if runs == 1 and progress else f"{finished} of {runs}"
+        bar = f'<progress value="{part:.4f}" max="1"></progress>'
+        self._place.update(self._html(f"<p>{escape(self.title)} {bar} {escape(said)}</p>"))
+
+    def show_one(self, progress: Progress) -> None:
+        self.show("", progress, 0, 1)
+
+    def show_notes(self, notes: Iterable[str]) -> None:
+        for note in notes:
+            print(plain(note))
+
+    def end(self) -> None:
+        """Take the bar away."""
+        self._place.update(self._html(""))
+
+
+@contextmanager
+def display_of(title: str, wanted: bool | None) -> Iterator[Display]:
+    """Show how far work is that a caller of Python began: in a notebook, or in a terminal.
+
+    Args:
+        title: what the bar is called.
+        wanted: False for nothing; True for lines where there is neither; None for nothing there.
+    """
+    console = Console()
+    if wanted is False or (wanted is None and not (console.is_terminal or console.is_jupyter)):
+        yield Silent()
+    elif console.is_jupyter:
+        bar = NotebookBar(title)
+        try:
+            yield bar
+        finally:
+            bar.end()
+    else:
+        with notices_shown(), RunsDisplay(console, title) as display:
+            yield display
 
 
 def _steps(progress: Progress) -> str:

@@ -1,0 +1,365 @@
+"""Data that a caller has in memory as Parquet files that tasks read: frames, arrays, texts, Hugging Face data sets.
+
+So everything above reads one kind of data, a run is continued from its folder alone, and the command line gives the
+same numbers from the same file.
+"""
+
+import hashlib
+import json
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from gatedrnn.data.settings import LANGUAGE, SERIES, SERIES_REGRESSION, TEXT, TEXT_REGRESSION
+from gatedrnn.errors import DataError, FolderTaken, reason
+from gatedrnn.records import Json
+
+Data: TypeAlias = Any
+"""A path, a frame, a mapping of columns, arrays, lists of texts, or a Hugging Face data set; see `in_memory`."""
+Frame: TypeAlias = Any
+"""A data frame of pandas, polars or pyarrow."""
+SPLITS = ("train", "validation", "test")
+SERIES_COLUMN, TIME_COLUMN, LABEL_COLUMN, TEXT_COLUMN = "series", "time", "label", "text"
+
+
+@dataclass(frozen=True, eq=False)
+class InMemory:
+    """Tables of a caller by split, and what their form says."""
+
+    tables: dict[str, pa.Table]
+    task: str | None = None
+    """The task that the form is for; None where columns tell it."""
+    settings: dict[str, Json] = field(default_factory=dict)
+    """Settings of the task that the form decides."""
+    backend: str = "pandas"
+    """The library that frames for this caller are of."""
+
+    def digest(self) -> str:
+        """A sum over all that the tables hold."""
+        sums = hashlib.sha256(json.dumps(self.settings, sort_keys=True).encode())
+        for split, table in self.tables.items():
+            with pa.BufferOutputStream() as sink:
+                pq.write_table(table, sink)
+                sums.update(split.encode() + sink.getvalue())
+        return sums.hexdigest()
+
+    def write(self, folder: Path, *, replace: bool = False) -> dict[str, Json]:
+        """Write the tables into a folder, where they are not already, and return the settings that name them.
+
+        Args:
+            folder: it is made if it is not there.
+            replace: whether others there may go.
+
+        Raises:
+            FolderTaken: it holds others.
+        """
+        folder.mkdir(parents=True, exist_ok=True)
+        named: dict[str, Json] = {**self.settings}
+        for split, table in self.tables.items():
+            file, new = folder / f"{split}.parquet", folder / f"{split}.parquet.writing"
+            pq.write_table(table, new)
+            if not replace and file.exists() and file.read_bytes() != new.read_bytes():
+                new.unlink()
+                raise FolderTaken(f"{folder}: holds a run with other data; give another output")
+            shutil.move(new, file)
+            named[f"{split}_file"] = str(file.resolve())
+        return named
+
+
+def in_memory(data: Data) -> InMemory | None:
+    """Turn what a caller gives into tables; None for a path, or for nothing.
+
+    Args:
+        data: a frame of pandas, polars or pyarrow, or a mapping of columns (an index that is not a count of rows
+            becomes columns); a `datasets.Dataset` or `DatasetDict` with train, validation and test; a pair of series
+            or texts and their labels; a list of texts, as running text. Series are (series, time), (series, channels,
+            time), or a list of (time,) or (time, channels); NaN where nothing was measured.
+
+    Raises:
+        DataError: it is none of these, or does not fit into columns.
+    """
+    if data is None or isinstance(data, str | Path):
+        return None
+    if isinstance(data, Mapping) and _is_dataset(next(iter(data.values()), None)):
+        return InMemory({split: _of_dataset(data[split]) for split in SPLITS if split in data})
+    if _is_dataset(data):
+        return InMemory({"train": _of_dataset(data)})
+    if isinstance(data, tuple) and len(data) == 2:
+        return _labelled(*data)
+    if isinstance(data, list) and data and all(isinstance(text, str) for text in data):
+        return InMemory({"train": pa.table({TEXT_COLUMN: data})}, LANGUAGE)
+    table, backend = table_of(data)
+    return InMemory({"train": table}, backend=cast(Any, backend))
+
+
+@dataclass(frozen=True)
+class OnDisk:
+    """Data that are read once: a file, or series in memory."""
+
+    file: Path
+    """The file; of series, one that does not exist."""
+    series: list[np.ndarray] | None = None
+    """Series, each (time, channels)."""
+    labels: Sequence[object] | None = None
+    """A label of each series."""
+    backend: str = "pandas"
+    """The library that frames for this caller are of."""
+    text_column: str | None = None
+    """The column of texts, where the form of the data decides it."""
+
+    @property
+    def name(self) -> str:
+        """The name in messages."""
+        return str(self.file)
+
+
+@contextmanager
+def on_disk(data: Data) -> Iterator[OnDisk]:
+    """A caller's data for as long as they are read.
+
+    Args:
+        data: as `in_memory` takes them, with labels or without.
+
+    Raises:
+        DataError: as there.
+    """
+    if isinstance(data, str | Path):
+        yield OnDisk(Path(data))
+        return
+    first, labels = data if isinstance(data, tuple) and len(data) == 2 else (data, None)
+    if is_series(first):
+        yield OnDisk(Path("series"), as_series(first), labels)
+        return
+    held = in_memory(data)
+    assert held is not None
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(str(held.write(Path(folder))["train_file"]))
+        yield OnDisk(file, backend=held.backend, text_column=None if held.task is None else TEXT_COLUMN)
+
+
+def is_frame(data: Data) -> bool:
+    """Whether this is a frame of pandas, polars or pyarrow."""
+    return type(data).__module__.partition(".")[0] in ("pandas", "polars", "pyarrow") and hasattr(data, "columns")
+
+
+def is_series(data: Data) -> bool:
+    """Whether these are arrays, or a sequence of them."""
+    return isinstance(data, np.ndarray) or (
+        isinstance(data, list | tuple) and len(data) > 0 and not isinstance(data[0], str)
+    )
+
+
+def table_of(data: Data) -> tuple[pa.Table, str]:
+    """A frame or a mapping of columns as a table, and the library that it is of.
+
+    Raises:
+        DataError: it is no frame, or a column has no type.
+    """
+    import narwhals as nw
+
+    try:
+        if isinstance(data, Mapping):
+            return pa.table(dict(data)), "pandas"
+        if type(data).__module__.startswith("pandas"):
+            data = _with_index(data)
+        frame = nw.from_native(data)
+        eager = frame.collect() if isinstance(frame, nw.LazyFrame) else frame
+        return eager.to_arrow(), str(eager.implementation)
+    except TypeError as error:
+        raise DataError(
+            f"data of type {type(data).__name__} cannot be read: give a path, a frame of pandas, polars or pyarrow, "
+            "a Hugging Face data set, (series, labels), (texts, labels), or a list of texts"
+        ) from error
+    except (pa.ArrowException, ValueError, nw.exceptions.NarwhalsError) as error:
+        raise DataError(f"the frame cannot be read: {reason(error)}") from error
+
+
+def frame_like(columns: Mapping[str, Sequence[object]], backend: str = "pandas") -> Frame:
+    """Columns as a frame of a library: pandas, polars or pyarrow."""
+    import narwhals as nw
+
+    return nw.from_dict(dict(columns), backend=cast(Any, backend)).to_native()
+
+
+def frame_of(columns: Mapping[str, Sequence[object]], types: Mapping[str, pa.DataType], backend: str) -> Frame:
+    """Columns as a frame, with the types that some of them had in another; times are written as text here.
+
+    Args:
+        columns: by name.
+        types: of some columns.
+        backend: the library of the frame.
+    """
+    import narwhals as nw
+    import pandas as pd
+
+    arrays = {}
+    for name, values in columns.items():
+        kind = types.get(name)
+        if kind is not None and pa.types.is_temporal(kind):
+            arrays[name] = pa.array(pd.to_datetime(pd.Series(values), format="ISO8601")).cast(kind, safe=False)
+        else:
+            array = pa.array(values)
+            arrays[name] = array if kind is None or pa.types.is_dictionary(kind) else array.cast(kind)
+    return nw.from_arrow(pa.table(arrays), backend=cast(Any, backend)).to_native()
+
+
+def as_series(data: Data) -> list[np.ndarray]:
+    """Series of numbers, each (time, channels), float64.
+
+    Args:
+        data: (series, time), (series, channels, time), or a sequence of (time,) or (time, channels).
+
+    Raises:
+        DataError: they are no numbers, have other dimensions, or unequal channels; the series is named.
+    """
+    if isinstance(data, np.ndarray) and data.dtype != object:
+        if data.ndim not in (2, 3):
+            raise DataError(f"series must be (series, time) or (series, channels, time), got {data.ndim} dimensions")
+        steps = data[..., None] if data.ndim == 2 else data.swapaxes(1, 2)
+        return list(np.asarray(steps, np.float64))
+    series = []
+    for number, one in enumerate(data):
+        try:
+            values = np.asarray(one, np.float64)
+        except (TypeError, ValueError) as error:
+            raise DataError(f"series {number}: holds something else than numbers: {reason(error)}") from error
+        if values.ndim not in (1, 2) or not len(values):
+            raise DataError(f"series {number}: must be (time,) or (time, channels), got the shape {values.shape}")
+        series.append(values[:, None] if values.ndim == 1 else values)
+    for number, values in enumerate(series):
+        if values.shape[1] != series[0].shape[1]:
+            raise DataError(f"series {number}: has {values.shape[1]} channels, the first has {series[0].shape[1]}")
+    return series
+
+
+def series_table(
+    series: Sequence[np.ndarray], labels: Sequence[object] | None = None, *, classes: Sequence[str] | None = None,
+    times: Sequence[np.ndarray] | None = None, weights: Sequence[float] | np.ndarray | None = None,
+) -> pa.Table:  # fmt: skip
+    """Series as a table with a row a step.
+
+    Args:
+        series: each (time, channels).
+        labels: one each: numbers, or numbers of classes.
+        classes: names of the classes.
+        times: (time,) of each, rising; 0, 1, 2, … if None.
+        weights: what each counts in training.
+
+    Raises:
+        DataError: there are not as many labels, times or weights as series, or times as steps.
+    """
+    for name, others in (("labels", labels), ("times", times), ("weights", weights)):
+        if others is not None and len(others) != len(series):
+            raise DataError(f"there are {len(series):,} series and {len(others):,} {name}")
+    lengths = [len(values) for values in series]
+    if times is not None:
+        wrong = next((n for n, (own, steps) in enumerate(zip(times, lengths, strict=True)) if len(own) != steps), None)
+        if wrong is not None:
+            raise DataError(f"series {wrong}: has {lengths[wrong]:,} steps and {len(times[wrong]):,} times")
+    columns: dict[str, Any] = {
+        SERIES_COLUMN: np.repeat(np.arange(len(series)), lengths),
+        TIME_COLUMN: np.concatenate([np.arange(steps) for steps in lengths] if times is None else list(times)),
+    }
+    whole = np.concatenate(list(series))
+    several = whole.shape[1] > 1
+    columns |= {f"channel_{n}" if several else "value": whole[:, n] for n in range(whole.shape[1])}
+    if weights is not None:
+        columns[WEIGHT_COLUMN] = np.repeat(np.asarray(weights, np.float64), lengths)
+    if labels is not None:
+        columns[LABEL_COLUMN] = np.repeat(np.asarray(labels), lengths)
+    table = pa.table(columns)
+    return table if classes is None else with_classes(table, classes)
+
+
+WEIGHT_COLUMN = "weight"
+
+
+def with_classes(table: pa.Table, classes: Sequence[str]) -> pa.Table:
+    """A table whose column of labels holds numbers of these classes, as `datasets` writes it."""
+    features = {LABEL_COLUMN: {"names": list(classes), "_type": "ClassLabel"}}
+    return table.replace_schema_metadata({b"huggingface": json.dumps({"info": {"features": features}}).encode()})
+
+
+def coded(labels: Sequence[object]) -> tuple[np.ndarray, list[str] | None]:
+    """Labels as numbers, and the names of classes: None where they are numbers to be predicted, with a fraction.
+
+    Example:
+        >>> coded(["b", "a", "b"])
+        (array([1, 0, 1]), ['a', 'b'])
+    """
+    values = np.asarray(labels)
+    if values.dtype.kind == "f" and (values != np.rint(values)).any():
+        return values, None
+    names, numbers = np.unique(values, return_inverse=True)
+    return numbers, [str(name) for name in names]
+
+
+def _labelled(first: Any, labels: Any) -> InMemory:
+    """Series or texts with a label each."""
+    rows = list(first)
+    if not rows:
+        raise DataError("there are no examples in the data")
+    values, classes = coded(list(labels))
+    if rows and isinstance(rows[0], str):
+        if len(rows) != len(values):
+            raise DataError(f"there are {len(rows):,} texts and {len(values):,} labels")
+        table = pa.table({TEXT_COLUMN: rows, LABEL_COLUMN: values})
+        return InMemory(
+            {"train": table if classes is None else with_classes(table, classes)},
+            TEXT if classes is not None else TEXT_REGRESSION,
+        )
+    table = series_table(as_series(first), cast(Sequence[object], values), classes=classes)
+    return InMemory({"train": table}, SERIES if classes is not None else SERIES_REGRESSION)
+
+
+def _is_dataset(data: object) -> bool:
+    return type(data).__module__.partition(".")[0] == "datasets"
+
+
+def _of_dataset(data: Any) -> pa.Table:
+    """A `datasets.Dataset` as a table, with the names of its classes beside it."""
+    from datasets import ClassLabel
+
+    table = data.with_format("arrow")[:]
+    classes = {
+        name: {"names": of.names, "_type": "ClassLabel"}
+        for name, of in data.features.items()
+        if isinstance(of, ClassLabel)
+    }
+    metadata = {b"huggingface": json.dumps({"info": {"features": classes}}).encode()}
+    return table.replace_schema_metadata(metadata if classes else None)
+
+
+def _with_index(frame: Any) -> Any:
+    """A frame of pandas with its index as columns, unless that counts the rows."""
+    import pandas as pd
+
+    if not isinstance(frame, pd.DataFrame):
+        frame = frame.to_frame("value" if frame.name is None else frame.name)
+    index = frame.index
+    if isinstance(index, pd.RangeIndex) or (index.nlevels == 1 and index.name is None and index.dtype.kind in "iu"):
+        return frame.rename(columns=str)
+    names = list(_names_of(index))
+    frame = frame.rename(columns=str)
+    frame.index = index.set_names(names) if index.nlevels > 1 else index.rename(names[0])
+    frame = frame.reset_index()
+    for name in names:
+        if isinstance(frame[name].dtype, pd.PeriodDtype):
+            frame[name] = frame[name].dt.to_timestamp()
+    return frame
+
+
+def _names_of(index: Any) -> Iterator[str]:
+    """Names of the levels of an index: their own, or by what they hold."""
+    for number, name in enumerate(index.names):
+        level = index.levels[number] if index.nlevels > 1 else index
+        times = type(level).__name__ in ("DatetimeIndex", "PeriodIndex")
+        yield str(name) if name is not None else (TIME_COLUMN if times else SERIES_COLUMN)
