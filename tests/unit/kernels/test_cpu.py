@@ -10,6 +10,7 @@ from kernel_cells import FLAGS, SCAN_KERNEL, by_channel
 from scan_kernels import CELLS, PROGRAMS, by_equations
 from tolerances import assert_equal_within
 
+import gatedrnn
 from gatedrnn.kernels.cpu import functions
 from gatedrnn.kernels.cpu.products import add_product, packed, padded
 from gatedrnn.kernels.cpu.views import flat
@@ -159,6 +160,25 @@ def test_denormal_numbers_are_zero_in_a_kernel_and_unchanged_outside(count, thre
         assert bool(((many + many) > 0).all())
     kept, _ = scanned(torch.ones_like(small), 1e3 * small)
     assert bool((kept > 0).all())
+
+
+@pytest.mark.parametrize("name", ["MinGRU", "MGU", "BlockOrthogonalRNN"])
+def test_a_layer_of_each_kind_leaves_denormal_numbers_as_they_were(name, threads):
+    threads(1)
+    layer, many = getattr(gatedrnn, name)(4, 8), torch.full((64,), 1e-40)
+    x = torch.randn(5, 2, 4)
+
+    def kept():
+        return bool(((many + many) > 0).all())
+
+    output, _ = layer(x)
+    assert kept(), "after forward"
+    output.sum().backward()
+    assert kept(), "after backward"
+    with torch.no_grad():
+        layer(x)
+        layer(x[:1])
+    assert kept(), "after a step"
 
 
 SIZES = [(1, 1), (5, 3), (37, 64), (256, 33), (300, 70), (513, 257)]
