@@ -14,12 +14,17 @@ from commands import call, exit_code, outcome, printed
 from finished import copy_of
 
 import gatedrnn
+import gatedrnn.runs
+import gatedrnn.studies
 from gatedrnn.cli.app import build_app, main
 from gatedrnn.data import LANGUAGE, TASKS
+from gatedrnn.study.recipe import OF_SEARCH
+from gatedrnn.study.settings import ContenderSettings, ProbeSettings
 from gatedrnn.training import loop
 from gatedrnn.training.chosen import completed, default_run
 from gatedrnn.training.folder import RunFolder
 from gatedrnn.training.recipes import RECIPES
+from gatedrnn.training.settings import setting_names
 
 BAD = {
     "compar": "Did you mean",
@@ -335,3 +340,23 @@ def test_a_file_of_an_earlier_version_is_read(monkeypatch):
     Path("old.yaml").write_text(held.replace("|", "\n"))
     found = recorded(monkeypatch, "--config", "old.yaml")
     assert found["cell"] == "gru:reset_after=false,lstm" and found["steps"] == 64 and "length" not in found
+
+
+ELSEWHERE = {
+    "train": {"resume", "finish", "push_to_hub"}, "compare": {"suite"}, "forecast": {"file"}, "probe": set(),
+    "evaluate": {"runs", "file", "as_json"}, "predict": {"model", "file"}, "generate": {"run"}, "export": {"run"},
+    "view": {"runs", "port", "browser"},
+}  # fmt: skip
+"""Flags of a command that are a method of `Run`, its data or itself, another function, or ways of printing."""
+
+
+@pytest.mark.parametrize("name", ELSEWHERE)
+def test_every_flag_is_a_keyword_of_the_function_or_method_below(name):
+    command = inspect.signature(build_app()[name].default_command, eval_str=True).parameters
+    function = getattr(gatedrnn if name in vars(gatedrnn.studies) | vars(gatedrnn.runs) else gatedrnn.Run, name)
+    keywords = {*inspect.signature(function).parameters} | ELSEWHERE[name]
+    settings = {*setting_names(), *ContenderSettings.model_fields, *ProbeSettings.model_fields, *OF_SEARCH}
+    for flag, parameter in command.items():
+        kind = getattr(parameter.annotation, "__origin__", parameter.annotation)
+        fields = getattr(kind, "model_fields", {})
+        assert set(fields) <= settings | {"task"} if fields else flag in keywords | settings | {"data"}, flag
