@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
-from sklearn.utils import column_or_1d
+from sklearn.utils import assert_all_finite, column_or_1d
 from sklearn.utils.validation import _check_sample_weight
 
 Labels: TypeAlias = Any
@@ -27,6 +27,8 @@ def checked_labels(
     if labels is None:
         raise ValueError("requires y to be passed, but the target y is None")
     labels = column_or_1d(labels, warn=True)
+    if labels.dtype.kind == "f":
+        assert_all_finite(labels, input_name="y")
     if len(labels) != len(examples):
         raise ValueError(f"Found input variables with inconsistent numbers of samples: {[len(examples), len(labels)]}")
     if len(examples) < 2:

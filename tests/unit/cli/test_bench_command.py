@@ -11,7 +11,7 @@ from commands import exit_code
 from small_bench import SHAPE, SMALL_SUITE
 
 from gatedrnn import MinGRU
-from gatedrnn.benchmarking import memory, record, run
+from gatedrnn.benchmarking import memory, record
 from gatedrnn.benchmarking.record import DEFAULT, BarResult
 from gatedrnn.benchmarking.run import bars
 
@@ -80,7 +80,7 @@ def test_what_is_kept_has_the_form_that_the_guide_describes(default_run):
     names = "schema passed command settings timings ratios counts wrong left_out bars measured"
     assert list(kept) == names.split() and kept["schema"] == record.VERSION
     assert list(kept["measured"]) == ["date", "environment", "threads", "gpu"]
-    assert kept["settings"]["sizes"]["layers"] == [list(SHAPE)] and kept["settings"]["seconds"] == run.SECONDS
+    assert kept["settings"]["sizes"]["layers"] == [list(SHAPE)] and kept["settings"]["seconds"] == record.SECONDS
     assert [bar["measure"] for bar in kept["bars"]] == [bar.measure for bar in bars()]
     guide = GUIDE.read_text()
     names = {field.name for kind in (*rows.values(), record.Disagreement) for field in fields(kind)}
