@@ -25,7 +25,7 @@ from scipy.io import wavfile
 from gatedrnn.data.corpus import read_corpus
 from gatedrnn.data.files import read_file
 from gatedrnn.data.forecast.table import Columns, read_table
-from gatedrnn.data.mnist import _unpacked
+from gatedrnn.data.images import _unpacked
 from gatedrnn.data.series.files import Reading, read_series
 from gatedrnn.errors import Error
 

@@ -21,9 +21,8 @@ from playwright.sync_api import sync_playwright
 
 from gatedrnn.records import write_whole
 from gatedrnn.study.assembly import statistics_of, still_improving
-from gatedrnn.study.beside import Confusion, Curves, Trials
 from gatedrnn.study.report import PAGE, TEXT, report_of
-from gatedrnn.study.results import ComparisonResults, ProbeResults, run_name
+from gatedrnn.study.results import ComparisonResults, Confusion, Curves, ProbeResults, Trials, run_name
 from gatedrnn.training.outcomes import OUTCOMES, Outcomes, read_outcomes
 from gatedrnn.training.result import read_record
 

@@ -19,7 +19,7 @@ from pathlib import Path
 import psutil
 
 from gatedrnn.data.corpus import python_topics, read_corpus
-from gatedrnn.data.encoding import PARALLELISM, encode_long
+from gatedrnn.data.stream import PARALLELISM, encode_long
 from gatedrnn.data.tokenizers import in_batches, learn_tokenizer
 from gatedrnn.records import environment
 

@@ -10,10 +10,9 @@ from pydantic import ConfigDict, TypeAdapter
 
 from gatedrnn.benchmarking.record import BenchRecord
 from gatedrnn.inspect.diagnose import Diagnosis
-from gatedrnn.study.beside import Confusion, Curves, Trials
-from gatedrnn.study.results import ComparisonResults, ProbeResults
+from gatedrnn.study.results import ComparisonResults, Confusion, Curves, ProbeResults, Trials
 from gatedrnn.training.forecasts import Forecasts
-from gatedrnn.training.hardest import Hardest
+from gatedrnn.training.report import Hardest
 from gatedrnn.training.result import Record, RunResult
 from gatedrnn.training.standing import Standing
 

@@ -383,7 +383,7 @@ class Forecast(Run):
 
     def plot(self) -> dict[str, "go.Figure"]:
         """Return figures by their titles: forecasts beside the last values, of the test and of the future; errors."""
-        from gatedrnn.training.forecast_figures import forecast_figures
+        from gatedrnn.training.report import forecast_figures
 
         assert self.forecasts is not None
         return forecast_figures(self.forecasts)
@@ -644,7 +644,7 @@ def _complete(folder: Path, task: str, baselines: Baselines, asked: "Asked | Non
                 model = cast("GatedRNNForForecasting", open_finished(folder).model)
                 write_forecast(model, asked, folder / FORECAST_FILE)
         else:
-            from gatedrnn.training.hardest import write_hardest
+            from gatedrnn.training.report import write_hardest
 
             write_hardest(folder)
         if baselines != "none":

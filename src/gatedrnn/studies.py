@@ -220,8 +220,8 @@ def compare(
     from gatedrnn.data import load_task, tasks_kept
     from gatedrnn.executors import executor_for
     from gatedrnn.study.experiment import compare as run_comparison
-    from gatedrnn.study.recipe import comparison_of_flags
     from gatedrnn.study.report import write_report
+    from gatedrnn.study.suite import comparison_of_flags
     from gatedrnn.training.settings import threads_for
 
     shown = progress if on_progress is None else False

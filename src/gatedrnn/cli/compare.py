@@ -79,7 +79,7 @@ def compare(
         wait: Wait while another process writes into the folder, instead of stopping.
     """
     use_large_pages()
-    from gatedrnn.study.printing import print_comparison, print_joined
+    from gatedrnn.study.tables import print_comparison, print_joined
 
     console = Console()
     search: dict[str, Any] = {"trials": trials, "space": space, "minutes": minutes, "search_seed": search_seed}

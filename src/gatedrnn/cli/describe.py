@@ -1,13 +1,83 @@
-"""gatedrnn describe."""
+"""gatedrnn describe: cells, a model, the recipe of a file."""
 
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Group, Parameter
+from rich.table import Table
+from rich.text import Text
 
 from gatedrnn.cli.arguments import CellName, above_zero, at_least_one
 from gatedrnn.errors import UsageError
+from gatedrnn.records import Json
 from gatedrnn.terminal import Console
+
+
+def print_recipe(file: Path, task: str | None) -> None:
+    """The settings of a run on a file's data, each with its reason.
+
+    Args:
+        task: guessed if None.
+    """
+    from gatedrnn.data import FORECAST, tasks_kept
+    from gatedrnn.data.task_of_file import task_of_file
+    from gatedrnn.training.chosen import recipe_for
+
+    console = Console()
+    task = task or task_of_file(file)
+    with tasks_kept():
+        recipe = recipe_for(file, task)
+    for note in recipe.notes:
+        console.print(note, highlight=False)
+    command = "forecast" if task == FORECAST else "train --train-file"
+    table = Table(title=f"gatedrnn {command} {file.name}: what it takes, and why", title_justify="left")
+    for column in ("flag", "value", "reason"):
+        table.add_column(column)
+    for name, choice in recipe.decided.items():
+        table.add_row(_flag(name), _as_typed(choice.value), choice.reason)
+    table.add_section()
+    for name, value in recipe.fixed.items():
+        table.add_row(_flag(name), _as_typed(value), f"the same for every {task}")
+    console.print(table)
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def _as_typed(value: Json) -> str:
+    """A value as a flag has it."""
+    if isinstance(value, list):
+        return " ".join(map(str, value))
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def print_model(folder: Path) -> None:
+    """Print the parts of a run's or a folder's model, each with its parameters, and how they answer together.
+
+    Raises:
+        DataError: there is no model.
+    """
+    from gatedrnn.inspect.parts import answers_of, parts_of
+    from gatedrnn.models.structure import describe_structure
+    from gatedrnn.training.finished import open_finished
+
+    console, model = Console(), open_finished(folder).model
+    parts, structure = parts_of(model), describe_structure(model)
+    console.rule(Text.assemble((folder.name, "bold"), f"  {type(model).__name__}"), align="left")
+    table = Table(show_footer=True)
+    trained, fitted = sum(part.trained for part in parts), sum(part.fitted for part in parts)
+    for title, footer in (("part", "together"), ("of", ""), ("trained", f"{trained:,}"), ("fitted", f"{fitted:,}")):
+        table.add_column(title, footer, justify="right" if footer.replace(",", "").isdigit() else "left")
+    for part in parts:
+        table.add_row(part.name, part.what, f"{part.trained:,}", f"{part.fitted:,}")
+    console.print(table)
+    state, work = structure["state_size"], structure["multiply_adds_per_step"]
+    lines = [("answer", sentence) for sentence in answers_of(model)]
+    lines += [] if state is None else [("state", f"{state:,} elements a sequence")]
+    for title, text in [*lines, ("work", f"{work:,} multiply-adds a step")]:
+        console.print(Text(f"{title:<8}{text}"), soft_wrap=True)
+
 
 REGULARISERS, RECIPE = Group("Regularisers", sort_key=1), Group("Recipe", sort_key=2)
 Size = Annotated[int, Parameter(validator=at_least_one)]
@@ -60,13 +130,9 @@ def describe(
     if sum((bool(cells), model is not None, recipe is not None)) > 1:
         raise UsageError("cells, --model and --recipe are described one at a time; give one of them")
     if recipe is not None:
-        from gatedrnn.cli.recipe import print_recipe
-
         print_recipe(recipe, task)
         return
     if model is not None:
-        from gatedrnn.cli.describe_model import print_model
-
         print_model(model)
         return
     if hidden_size is not None and expansion is not None:

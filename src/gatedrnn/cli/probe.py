@@ -54,7 +54,7 @@ def probe(
             cells, tasks=tasks, seeds=seeds, lengths=lengths, output=output, on=on, jobs=jobs, fresh=fresh, wait=wait,
             command=command_line(), on_progress=display.show,
         )  # fmt: skip
-    from gatedrnn.study.printing import print_probes  # after settings are refused: it imports what takes seconds
+    from gatedrnn.study.tables import print_probes  # after settings are refused: it imports what takes seconds
 
     print_probes(study.probes, console)
     console.print(f"report: {study.page}", soft_wrap=True, highlight=False)

@@ -44,10 +44,10 @@ def report(
         output: File to write instead, with the ending of its format: .html, .md, .csv or .tex.
     """
     from gatedrnn.records import write_whole
-    from gatedrnn.study import exports
     from gatedrnn.study import report as reports
-    from gatedrnn.study.printing import print_joined
+    from gatedrnn.study import tables
     from gatedrnn.study.results import ProbeResults
+    from gatedrnn.study.tables import print_joined
 
     if output is not None:
         check_output(output, format)
@@ -74,10 +74,10 @@ def report(
     if format == "md":
         text = shown.markdown()
     elif several:
-        text = exports.as_csv(joined.tasks) if format == "csv" else exports.joined_as_latex(joined)
+        text = tables.as_csv(joined.tasks) if format == "csv" else tables.joined_as_latex(joined)
     else:
         results = reports.read_comparison(comparisons[0])
-        text = exports.as_csv({results.task: results}) if format == "csv" else exports.as_latex(results)
+        text = tables.as_csv({results.task: results}) if format == "csv" else tables.as_latex(results)
     if output is None:
         print(text, end="")
     else:

@@ -23,7 +23,7 @@ from gatedrnn.cli.arguments import (
     not_negative,
     use_large_pages,
 )
-from gatedrnn.cli.classes import print_classes_of
+from gatedrnn.cli.evaluate import print_classes_of
 from gatedrnn.data import LANGUAGE
 from gatedrnn.data.settings import TaskSettings
 from gatedrnn.errors import DataError

@@ -30,12 +30,12 @@ from gatedrnn.data.settings import (
 
 if TYPE_CHECKING:
     from gatedrnn.data.batches import Batch, Examples, TrainingSource, tokens_in
-    from gatedrnn.data.running_text import Lanes, RunningText
+    from gatedrnn.data.stream import Lanes, RunningText
     from gatedrnn.data.task import TaskData, Texts
     from gatedrnn.data.windows import Windows
 
 _OF_MODULES = {
-    "batches": ("Batch", "Examples", "TrainingSource", "tokens_in"), "running_text": ("Lanes", "RunningText"),
+    "batches": ("Batch", "Examples", "TrainingSource", "tokens_in"), "stream": ("Lanes", "RunningText"),
     "task": ("TaskData", "Texts"), "windows": ("Windows",),
 }  # fmt: skip
 """Names whose modules import torch, which a help page and an error of usage do without."""
@@ -82,11 +82,11 @@ def _loaded(settings: DataSettings) -> "TaskData":
 
             return load_probe(settings)
         case DigitsTask():
-            from gatedrnn.data.digits import load_digits
+            from gatedrnn.data.images import load_digits
 
             return load_digits(settings)
         case MnistTask():
-            from gatedrnn.data.mnist import load_mnist
+            from gatedrnn.data.images import load_mnist
 
             return load_mnist(settings)
         case TextTask():

@@ -15,10 +15,9 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from gatedrnn.data.columns import said_columns
 from gatedrnn.data.files import TEXT_COLUMNS
 from gatedrnn.data.rows import Kind, names_of, values_of
-from gatedrnn.data.tables import column_of, in_a_sentence, is_several, kind_of, reader
+from gatedrnn.data.tables import column_of, in_a_sentence, is_several, kind_of, reader, said_columns
 from gatedrnn.data.token_cache import counts_folder
 from gatedrnn.errors import DataError
 from gatedrnn.records import cores, write_whole

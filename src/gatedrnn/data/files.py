@@ -9,7 +9,6 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from gatedrnn.data.columns import said_columns, without_row_numbers
 from gatedrnn.data.labels import (
     SEPARATOR,
     check_as_many,
@@ -27,7 +26,16 @@ from gatedrnn.data.lines import ending_of
 from gatedrnn.data.rows import RawTable, is_number_of_column
 from gatedrnn.data.series.fields import is_number, numbers_of
 from gatedrnn.data.settings import Order
-from gatedrnn.data.tables import FORMATS, NESTED, column_of, kind_of, read_all_columns, reader
+from gatedrnn.data.tables import (
+    FORMATS,
+    NESTED,
+    column_of,
+    kind_of,
+    read_all_columns,
+    reader,
+    said_columns,
+    without_row_numbers,
+)
 from gatedrnn.data.time_columns import with_time_column
 from gatedrnn.data.times import read_times
 from gatedrnn.errors import DataError

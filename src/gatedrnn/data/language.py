@@ -3,9 +3,8 @@
 from pathlib import Path
 
 from gatedrnn.data.corpus import Corpus, HubSet, between, python_topics, read_corpus
-from gatedrnn.data.running_text import Lanes, ShuffledChunks
 from gatedrnn.data.settings import LanguageTask
-from gatedrnn.data.stream import tokenise
+from gatedrnn.data.stream import Lanes, ShuffledChunks, tokenise
 from gatedrnn.data.task import TaskData
 from gatedrnn.errors import DataError
 

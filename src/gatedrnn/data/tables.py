@@ -1,12 +1,15 @@
-"""Tables of any kind as rows and columns, and the boundary of everything that reads a file."""
+"""Tables of whatever format, and the roles of their columns."""
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import wraps
 from glob import glob, has_magic
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
+
+import numpy as np
 
 from gatedrnn.data.lines import check_text, check_unequal, columns_of, ending_of, read_fields, sheet_of
 from gatedrnn.data.rows import RawTable, read_columns
@@ -145,7 +148,7 @@ def column_of(
     names: list[str], place: str, what: str, wanted: str | None, usual: tuple[str, ...], taken: Sequence[str] = ()
 ) -> str:
     """The column to read: the one asked for, or the only usual name there is of those that are not taken."""
-    columns = ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else "")
+    columns = _first(names)
     if wanted is not None:
         if wanted not in names:
             raise DataError(f"{place}: no column {wanted!r}; the file has {columns}")
@@ -156,3 +159,65 @@ def column_of(
         remedy = f"name it with {FLAGS[what]}" if what in FLAGS else f"call one of them {usual[0]}"
         raise DataError(f"{place}: which column is the {what}? {seen}; {remedy}. Columns: {columns}")
     return candidates[0]
+
+
+WITHOUT_NAME = re.compile(r"|unnamed: \d+(_level_\d+|\.\d+)*|__index_level_\d+__", re.IGNORECASE)
+"""The name of a column that pandas wrote for an index without a name."""
+INDEX = re.compile(r"index|level_\d+", re.IGNORECASE)
+FEWEST_ROWS = 10
+"""The rows from which a column of another name counts by chance no longer."""
+
+
+def without_row_numbers(data: RawTable, names: Sequence[str], keep: Sequence[str] = ()) -> tuple[list[str], list[str]]:
+    """Separate the columns to read from those that only count rows: columns without a name; those called index, and
+    rising; or those holding 0, 1, 2, … or 1, 2, 3, … from the first row to the last, unless there is no other.
+
+    Args:
+        keep: names that are not left out, whatever they hold.
+    """
+    some = [name for name in names if name not in keep]
+    left_out = {name for name in some if WITHOUT_NAME.fullmatch(name.strip()) or _is_index(data, name)}
+    counts = {name for name in some if _counts(data[name])}
+    left_out |= counts if left_out | counts != {*names} else set()
+    return [name for name in names if name not in left_out], [name for name in names if name in left_out]
+
+
+def _is_index(data: RawTable, name: str) -> bool:
+    return INDEX.fullmatch(name.strip()) is not None and bool((_steps(data[name]) > 0).all())
+
+
+def _counts(values: Sequence[object]) -> bool:
+    return len(values) >= FEWEST_ROWS and str(values[0]) in ("0", "1") and set(_steps(values)) == {1}
+
+
+def _steps(values: Sequence[object]) -> np.ndarray:
+    """The differences from row to row; NaN where a column holds other things than numbers."""
+    try:
+        return np.diff(np.array([str(value) for value in values], np.float64))
+    except ValueError:
+        return np.array([np.nan])
+
+
+def said_columns(
+    name: object, roles: Mapping[str, str | Sequence[str] | None], names: Sequence[str], left_out: Sequence[str] = ()
+) -> str:
+    """A line on what was taken as what.
+
+    Args:
+        name: of the file.
+        roles: columns by role; None and () where there is none.
+        names: all columns; those without a role are not used.
+        left_out: those of them that only count the rows.
+    """
+    listed = {role: [some] if isinstance(some, str) else list(some or ()) for role, some in roles.items()}
+    taken = {column for columns in listed.values() for column in columns}
+    listed["not used"] = [column for column in names if column not in taken and column not in left_out]
+    listed["left out, as it only counts rows:"] = list(left_out)
+    parts = [f"{role} {_first([*map(repr, columns)])}" for role, columns in listed.items() if columns]
+    return f"Columns of {name}: {'; '.join(parts)}."
+
+
+def _first(names: Sequence[str]) -> str:
+    """The first names in a line, and how many more there are."""
+    more = f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
+    return ", ".join(names[:SHOWN]) + more

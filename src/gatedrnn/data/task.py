@@ -7,7 +7,7 @@ from typing import Any, Literal, cast
 from transformers import PreTrainedTokenizerFast
 
 from gatedrnn.data.batches import Examples, TrainingSource
-from gatedrnn.data.running_text import Lanes
+from gatedrnn.data.stream import Lanes
 from gatedrnn.data.windows import Windows
 from gatedrnn.records import Json
 

@@ -7,9 +7,8 @@ from transformers import PreTrainedTokenizerFast
 
 from gatedrnn.data.batches import Examples, weights_of
 from gatedrnn.data.files import Table, Wanted, read_file, read_hub
-from gatedrnn.data.label_arrays import LabelArrays, labels_of
+from gatedrnn.data.label_arrays import LabelArrays, labels_of, notes_on_repeats, of_groups, of_times
 from gatedrnn.data.settings import TextFiles, TextRegressionTask, TextTask
-from gatedrnn.data.splits import notes_on_repeats, of_groups, of_times
 from gatedrnn.data.task import TaskData, Texts
 from gatedrnn.data.tokenizers import learn_tokenizer
 from gatedrnn.errors import DataError

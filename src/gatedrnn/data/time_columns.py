@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from gatedrnn.data.columns import WITHOUT_NAME
 from gatedrnn.data.rows import RawTable
-from gatedrnn.data.tables import SHOWN, column_of
+from gatedrnn.data.tables import SHOWN, WITHOUT_NAME, column_of
 from gatedrnn.data.times import are_dates
 from gatedrnn.errors import DataError
 

@@ -17,8 +17,7 @@ from gatedrnn.data.forecast.future import Asked, asked_of
 from gatedrnn.data.forecast.table import Columns, SeriesTable, read_table
 from gatedrnn.data.forecast.task import check_float32, naive_error, over_series, with_calendar
 from gatedrnn.data.frames import Data, Frame, InMemory, frame_of, on_disk, table_of
-from gatedrnn.data.scale import deviation_of
-from gatedrnn.data.windows import OneSeries
+from gatedrnn.data.windows import OneSeries, deviation_of
 from gatedrnn.errors import DataError
 from gatedrnn.estimators.base import GatedEstimator, Settings, as_value_errors
 from gatedrnn.models import GatedRNNForForecasting
@@ -225,7 +224,7 @@ class Forecaster(GatedEstimator):
 
     def plot(self) -> "dict[str, go.Figure]":
         """Return a figure for each of a few series: the last values and the forecast."""
-        from gatedrnn.training.forecast_figures import forecast_figures
+        from gatedrnn.training.report import forecast_figures
 
         check_is_fitted(self)
         asked = self._after(self._seen_)

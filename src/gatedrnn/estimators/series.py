@@ -15,7 +15,7 @@ from gatedrnn.data import SERIES, SERIES_REGRESSION
 from gatedrnn.data.files import LABEL_COLUMNS
 from gatedrnn.data.frames import Data, Frame, InMemory, as_series, is_frame, on_disk, series_table, table_of
 from gatedrnn.data.series.files import Reading, check_channels, read_series
-from gatedrnn.data.series.long import SERIES_COLUMNS
+from gatedrnn.data.series.measurements import SERIES_COLUMNS
 from gatedrnn.data.series.task import gaps_of
 from gatedrnn.estimators.base import GatedEstimator, Settings, as_value_errors
 from gatedrnn.estimators.weights import Labels, checked_labels, merged

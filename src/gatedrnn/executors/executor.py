@@ -1,6 +1,4 @@
-"""The protocol of executors: an executor brings the folders of runs to their ends, and the choice of one changes no
-result.
-"""
+"""The protocol of executors, and the simplest of them: one run after another in this process."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -9,6 +7,7 @@ from typing import NamedTuple, Protocol, Self
 from gatedrnn.errors import NonFiniteLoss
 from gatedrnn.progress import Progress
 from gatedrnn.training.loop import run
+from gatedrnn.training.resources import compile_kernels
 from gatedrnn.training.result import RunResult
 from gatedrnn.training.settings import RunSettings
 
@@ -58,3 +57,36 @@ def finished(runs: Mapping[str, RunSettings], folder: Path) -> Records:
         for name, settings in runs.items()
         if (folder / name / "result.json").exists()
     }
+
+
+class Here:
+    """The executor of `--jobs 1`."""
+
+    on: str = "local"
+    jobs: int | None = 1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def run_all(self, runs: Mapping[str, RunSettings], folder: Path, on_progress: OnProgress) -> Ended:
+        """Run each in this process, one after another."""
+        compile_kernels(run for name, run in runs.items() if not (folder / name / "result.json").exists())
+        on_progress("", None, 0, len(runs))
+        records, diverged = Records(), list[NonFiniteLoss]()
+        for ended, (name, settings) in enumerate(runs.items()):
+
+            def tell(progress: Progress, name: str = name, ended: int = ended) -> None:
+                on_progress(name, progress, ended, len(runs))
+
+            try:
+                records[name] = run(settings, folder / name, tell)
+            except NonFiniteLoss as error:
+                diverged.append(error)
+            on_progress(name, None, ended + 1, len(runs))
+        return Ended(records, diverged)
+
+
+HERE = Here()

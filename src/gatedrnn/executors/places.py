@@ -4,8 +4,7 @@ import yaml
 from pydantic import JsonValue
 
 from gatedrnn.errors import UsageError
-from gatedrnn.executors.executor import Executor
-from gatedrnn.executors.here import HERE
+from gatedrnn.executors.executor import HERE, Executor
 from gatedrnn.executors.local import Local
 from gatedrnn.executors.ray import OnRay
 from gatedrnn.executors.slurm import OnSlurm

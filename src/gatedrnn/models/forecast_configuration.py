@@ -33,11 +33,11 @@ class GatedRNNForecastConfig(GatedRNNConfig):
             a forecast is below 0 then.
         typical_errors: logarithms of the errors that each smoother and each season made in training, (horizon,
             smoothers and seasons), in units of their mean: what they are weighed by beside their recent errors (see
-            `gatedrnn.training.typical_errors`). None for equal ones.
+            `gatedrnn.training.model`). None for equal ones.
         shrinkage: from 0 to 1: how much of what training found is taken back, towards smoothers weighed by their errors
-            (see `gatedrnn.training.calibration`).
+            (see `gatedrnn.training.refit`).
         bands: factors of the distances between neighbouring quantiles, (horizon, quantiles), the median's unused: what
-            makes intervals hold on values that were held back (see `gatedrnn.training.calibration`). None for 1.
+            makes intervals hold on values that were held back (see `gatedrnn.training.refit`). None for 1.
         table: how tables are read: columns, frequency, calendar. None for a model of arrays.
     """
 

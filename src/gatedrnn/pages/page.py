@@ -1,14 +1,53 @@
-"""A page from a template and figures, and how figures look."""
+"""A page from a template and figures: how figures look, counts and differences in words."""
 
-from importlib.resources import files
+import re
 from pathlib import Path
 
 import plotly.graph_objects as go
 from jinja2 import ChoiceLoader, Environment, PackageLoader, select_autoescape
 from plotly.io import to_html
+from plotly.offline import get_plotlyjs
 
-from gatedrnn.pages.words import latex, plural
 from gatedrnn.records import Machine, write_whole
+
+_LATEX = {sign: "\\" + sign for sign in "&%$#_{}"} | {
+    "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "–": "--", "×": r"$\times$",
+}  # fmt: skip
+
+
+def plural(count: int, noun: str) -> str:
+    """A count with its noun, whatever follows "of" in it.
+
+    Example:
+        >>> plural(1, "seed"), plural(2, "process"), plural(3, "block of 100 tokens"), plural(4, "series")
+        ('1 seed', '2 processes', '3 blocks of 100 tokens', '4 series')
+    """
+    noun, of, rest = noun.partition(" of ")
+    ending = "es" if noun.endswith(("s", "x", "ch")) else "s"
+    return f"{count:,} {noun}{'' if count == 1 or noun == 'series' else ending}{of}{rest}"
+
+
+def signed(value: float, form: str = ".4f") -> str:
+    """A difference with its sign; zero, and what rounds to it, has none.
+
+    Example:
+        >>> signed(0.0312), signed(-0.00001), signed(0.25, ".1%")
+        ('+0.0312', '0.0000', '+25.0%')
+    """
+    text = f"{value:+{form}}"
+    return text if any(digit in text for digit in "123456789") else text[1:]
+
+
+def latex(text: str) -> str:
+    r"""Text for LaTeX, with what means something else there escaped; a minus before a digit as one.
+
+    Example:
+        >>> latex("gru-params, 0.5 %"), latex("-0.02")
+        ('gru-params, 0.5 \\%', '$-$0.02')
+    """
+    escaped = "".join(_LATEX.get(sign, sign) for sign in text)
+    return re.sub(r"(?<![\w-])-(?=\d)", "$-$", escaped)
+
 
 # After Okabe & Ito's, which colour-blind readers distinguish too; from the ninth on the same, darker.
 COLOURS = (
@@ -22,9 +61,6 @@ NIGHT = (
 )  # fmt: skip
 """The colours of lines and marks on a dark page."""
 GREY = COLOURS[6]
-PLOTLY = "plotly-cartesian.min.js"
-"""plotly.js with the two-dimensional traces alone, as npm has it: a third of what the Python package brings. Of the
-version of the package in constraints.txt; MIT."""
 FONT = "system-ui, -apple-system, 'Segoe UI', 'Noto Sans KR', sans-serif"
 
 
@@ -47,19 +83,9 @@ def write_page(package: str, template: str, path: Path, figures: dict[str, go.Fi
         title: to_html(apply_style(figure), include_plotlyjs=False, full_html=False, config=config)
         for title, figure in figures.items()
     }
-    script = files(__package__).joinpath(PLOTLY).read_text(encoding="utf-8") if drawn else ""
-    write_whole(
-        path,
-        render(
-            package,
-            template,
-            **shown,
-            figures=drawn,
-            plotly=script,
-            font=FONT,
-            night=dict(zip(COLOURS, NIGHT, strict=True)),
-        ),
-    )
+    script = get_plotlyjs() if drawn else ""  # begins with its notice
+    night = dict(zip(COLOURS, NIGHT, strict=True))
+    write_whole(path, render(package, template, **shown, figures=drawn, plotly=script, font=FONT, night=night))
 
 
 def render(package: str, template: str, **shown: object) -> str:

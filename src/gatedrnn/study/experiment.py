@@ -18,12 +18,25 @@ from gatedrnn.executors import HERE, Executor, OnProgress, Records
 from gatedrnn.layers import RecurrentLayer
 from gatedrnn.locks import LOCK, empty, sole_writer
 from gatedrnn.records import commit, environment, read_json, read_yaml, write_whole
-from gatedrnn.study.assembly import assembled, curves_of, records_beside
-from gatedrnn.study.beside import Trials
+from gatedrnn.study.assembly import (
+    assembled,
+    curves_of,
+    records_beside,
+    tokens_of_step,
+    training_memory,
+    training_speed,
+)
 from gatedrnn.study.match import Contender, contenders
 from gatedrnn.study.plain import plain_baselines
-from gatedrnn.study.profile import tokens_of_step, training_memory, training_speed
-from gatedrnn.study.results import ComparisonMeasured, ComparisonResults, PlainFit, SearchResults, Speed, run_name
+from gatedrnn.study.results import (
+    ComparisonMeasured,
+    ComparisonResults,
+    PlainFit,
+    SearchResults,
+    Speed,
+    Trials,
+    run_name,
+)
 from gatedrnn.study.settings import CompareSettings
 from gatedrnn.study.space import with_values
 from gatedrnn.study.tuning import FOLDER as TRIALS

@@ -5,19 +5,21 @@ from typing import Any
 import plotly.graph_objects as go
 
 from gatedrnn.pages import COLOURS, GREY
-from gatedrnn.study.beside import Confusion, Curves
 from gatedrnn.study.joined import Joined
-from gatedrnn.study.ladder import BESIDE, steps_below
 from gatedrnn.study.probe_summary import curves as scaled_curves
 from gatedrnn.study.results import (
     ComparisonResults,
+    Confusion,
     ContenderResults,
+    Curves,
     PlainScores,
     SearchResults,
     TaskAnswers,
     run_name,
 )
+from gatedrnn.study.settings import BESIDE
 from gatedrnn.study.statistics import Estimate
+from gatedrnn.study.words import steps_below
 
 CONFUSABLE = 20
 """The most classes of which a confusion table is still legible."""

@@ -19,8 +19,7 @@ from torch import Tensor, nn
 from gatedrnn.data import Batch, TaskData, Windows
 from gatedrnn.models.forecast_units import Scale, naive_forecast
 from gatedrnn.models.smoothing import filled
-from gatedrnn.study.baseline import PlainBaseline
-from gatedrnn.study.tabular import check_lightgbm
+from gatedrnn.study.baseline import PlainBaseline, check_lightgbm
 from gatedrnn.training.forecast_scores import ForecastTally
 
 LOG = logging.getLogger("gatedrnn")

@@ -9,12 +9,10 @@ from itertools import islice
 import numpy as np
 
 from gatedrnn.data import Examples, Lanes, RunningText, TaskData, Windows
-from gatedrnn.study.baseline import Fit, Fitted, PlainBaseline
+from gatedrnn.study.baseline import Fit, Fitted, PlainBaseline, answered, boosted, linear, training_of
 from gatedrnn.study.forecast_baselines import forecast_baselines
-from gatedrnn.study.ngram import NGramModel
 from gatedrnn.study.series_baselines import series_baselines
-from gatedrnn.study.tabular import answered, boosted, linear, training_of
-from gatedrnn.study.text_baselines import text_baselines
+from gatedrnn.study.text_baselines import NGramModel, text_baselines
 from gatedrnn.training.metrics import judge
 from gatedrnn.training.outcomes import Outcomes, of_rows, of_text
 

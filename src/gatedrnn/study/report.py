@@ -12,11 +12,10 @@ from gatedrnn import manifest
 from gatedrnn.errors import Damaged
 from gatedrnn.pages import environment_rows, render, write_page
 from gatedrnn.records import write_whole
-from gatedrnn.study import joined_summary, probe_summary, tables, verdict
-from gatedrnn.study.beside import Confusion, Curves, beside
+from gatedrnn.study import probe_summary, tables, verdict
 from gatedrnn.study.figures import figures, rank_figure, reach_figure, shows_confusion
-from gatedrnn.study.joined import Joined, join
-from gatedrnn.study.results import ComparisonResults, Measured, ProbeResults
+from gatedrnn.study.joined import Joined, join, left_out, rank_rows, score_rows, sentences, verdict_rows
+from gatedrnn.study.results import ComparisonResults, Confusion, Curves, Measured, ProbeResults, beside
 from gatedrnn.study.words import MATCH_WORDS
 from gatedrnn.training.outcomes import OUTCOMES, Outcomes, read_outcomes
 from gatedrnn.training.result import read_record
@@ -115,12 +114,12 @@ def report_of_joined(joined: Joined, folders: Sequence[Path], home: Path) -> Rep
     pages = {task: folder / PAGE for task, folder in zip(joined.tasks, folders, strict=True)}
     shown: dict[str, object] = {
         "joined": joined,
-        "headline": joined_summary.sentences(joined),
-        "left_out": joined_summary.left_out(joined),
+        "headline": sentences(joined),
+        "left_out": left_out(joined),
         "tables": {
-            "Test scores": joined_summary.score_rows(joined),
-            "Ranks and price": joined_summary.rank_rows(joined),
-            "Verdicts": joined_summary.verdict_rows(joined),
+            "Test scores": score_rows(joined),
+            "Ranks and price": rank_rows(joined),
+            "Verdicts": verdict_rows(joined),
         },
         "best": next(iter(joined.average_ranks)),
         "links": {task: os.path.relpath(page, home) for task, page in pages.items() if page.exists()},

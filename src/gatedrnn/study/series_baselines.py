@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from gatedrnn.data import Examples, TaskData
-from gatedrnn.study.baseline import Fit, Fitted
-from gatedrnn.study.tabular import boosted, linear, training_of
+from gatedrnn.study.baseline import Fit, Fitted, boosted, linear, training_of
 
 SHORTEST = 9
 """Steps of a series that MiniRocket reads; shorter ones are padded with zeros."""

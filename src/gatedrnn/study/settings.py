@@ -1,4 +1,4 @@
-"""Settings of a comparison (its contenders, beside data, model and training) and of a suite of probes."""
+"""Settings of comparisons and probes, with the ladder from the full cell to the minimal one."""
 
 from typing import Literal
 
@@ -7,12 +7,30 @@ from pydantic import Field, JsonValue, PositiveInt, field_validator, model_valid
 from gatedrnn.data import DataSettings, Settings
 from gatedrnn.data.probes import PROBES
 from gatedrnn.data.settings import Seed, unknown_name
-from gatedrnn.study.ladder import BESIDE, INITIALISATION, LADDERS
 from gatedrnn.study.space import Space
 from gatedrnn.training.settings import CellWord, ModelSettings, RunSettings, TrainSettings, canonical, with_cell_options
 
+LADDERS = {
+    "lstm": ("lstm", "lstm-no-output-gate", "lstm-input-gated", "lstm-normalized", "minlstm"),
+    "gru": ("gru", "gru-no-reset-gate", "gru-input-gated", "mingru"),
+}
+"""The ladders from the full cell to the minimal one."""
+BESIDE = {"gru": ("mgu",)}
+"""Cells that are shown with a ladder without being a step of it."""
+INITIALISATION = {"weight_init": "fan-in", "bias_init": "time-scales"}
+"""The initialisation of every step, unless another is asked for: the cost of a removal must not include a change of
+initialisation. The biases are a spread of time scales, after the chrono initialisation that Tallec & Ollivier 2018
+(arXiv:1804.11188) gave LSTM and GRU."""
 FIRST_SEED = 1_000_000
 """Trials of a search have seeds from here on, so that the runs on which a verdict rests have others."""
+
+
+def step_above(ladder: str, cell: str) -> str | None:
+    """The cell that a step is compared with; None for the first step."""
+    steps = LADDERS[ladder]
+    if cell in steps:
+        return steps[steps.index(cell) - 1] if cell != steps[0] else None
+    return steps[0]
 
 
 class ContenderSettings(Settings):

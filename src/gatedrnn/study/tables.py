@@ -1,17 +1,90 @@
-"""The tables of a comparison as rows of text, from its records alone."""
+"""The tables of a study: in its report, in the terminal, and as files for papers and spreadsheets."""
 
+import csv
+import io
 from collections.abc import Mapping
 
 import numpy as np
+from rich.box import SIMPLE, SIMPLE_HEAD
+from rich.table import Table
 
-from gatedrnn.pages import signed
-from gatedrnn.study.beside import Confusion
-from gatedrnn.study.ladder import removed, steps_below
+from gatedrnn.pages import render, signed
+from gatedrnn.study import probe_summary, verdict
+from gatedrnn.study.joined import Joined, rank_rows, scores_by_contender
+from gatedrnn.study.joined import sentences as joined_sentences
 from gatedrnn.study.match import MARKED
-from gatedrnn.study.results import ComparisonResults, ContenderResults, PlainScores, run_name
-from gatedrnn.study.words import NONE, difference_in_words, with_interval
+from gatedrnn.study.results import ComparisonResults, Confusion, ContenderResults, PlainScores, ProbeResults, run_name
+from gatedrnn.study.statistics import Estimate
+from gatedrnn.study.words import MATCH_WORDS, NONE, difference_in_words, removed, steps_below, with_interval
+from gatedrnn.terminal import Console
 from gatedrnn.training.outcomes import Outcomes
 from gatedrnn.training.result import Scores
+
+STRUCTURE = ("contender", "layers", "width", "core", "to baseline's", "total", "state")
+LADDER = ("step", "removes", "core to step above", "score to step above", "speed to step above")
+SCORES = ("method", "test", "verdict", "seconds")
+FORECASTS = ("method", "mase", "mae", "smape", "weighted quantile loss", "coverage")
+WORDS = ("contender", "method", "step", "removes", "verdict")
+"""Columns of words, which are aligned to the left."""
+
+
+def print_comparison(results: ComparisonResults, console: Console) -> None:
+    """The main columns and the headline."""
+    task = results.task
+    _print_table(f"{task}: structure", structure_rows(results), console, STRUCTURE)
+    title = f"{task}: test {results.metric.name}, mean and 95 % interval"
+    _print_table(title, score_rows(results), console, SCORES)
+    if results.metric.name == "mase":
+        _print_table(f"{task}: test scores", forecast_rows(results), console, FORECASTS)
+    asked = results.settings.contenders
+    for match in asked.match if asked.ladder is not None else ():
+        title = f"{task}: the ladder with {MATCH_WORDS[match]}"
+        _print_table(title, ladder_rows(results, match), console, LADDER)
+    _print_sentences(verdict.headline(results), console)
+
+
+def print_joined(joined: Joined, console: Console) -> None:
+    """Ranks, and what several comparisons show together."""
+    _print_table("ranks by test score, and price in parts of the baseline's", rank_rows(joined), console)
+    _print_sentences(joined_sentences(joined), console)
+
+
+def print_probes(results: ProbeResults, console: Console) -> None:
+    """The verdicts."""
+    rows = probe_summary.verdict_rows(results)
+    console.print("longest solved length (seeds); scaled accuracy where none is solved", highlight=False)
+    table = Table(box=SIMPLE, padding=(0, 1, 0, 0), pad_edge=False)
+    for column in rows[0]:  # narrow enough for a terminal
+        first, widest = column == "task", max(len(part) for part in column.split("-"))
+        table.add_column(
+            column.replace("-", "-\n"), justify="left" if first else "right", no_wrap=first, min_width=widest
+        )
+    for row in rows:
+        table.add_row(*row.values())
+    console.print(table)
+    _print_sentences(probe_summary.sentences(results), console)
+
+
+def _print_table(
+    title: str, rows: list[dict[str, str]], console: Console, columns: tuple[str, ...] | None = None
+) -> None:
+    """Numbers stay whole where there is not enough room: words are what is broken into lines."""
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    columns = tuple(column for column in columns or rows[0] if column in rows[0])
+    for column in columns:
+        if column in WORDS:
+            table.add_column(column, overflow="fold")
+        else:
+            table.add_column(column.replace(" ", "\n"), justify="right", no_wrap=True)
+    for row in rows:
+        table.add_row(*(row[column] for column in columns))
+    console.print(table)
+
+
+def _print_sentences(sentences: list[str], console: Console) -> None:
+    for sentence in sentences:
+        console.print(f"• {sentence}", highlight=False)
+
 
 HARDEST = 10
 """Examples that are listed."""
@@ -195,3 +268,73 @@ def hardest_rows(results: ComparisonResults, outcomes: Mapping[str, Outcomes]) -
         }
         for index in order.tolist()
     ]  # fmt: skip
+
+
+COLUMNS = (
+    "task", "contender", "cell", "match", "split", "metric", "mean", "low", "high", "seeds",
+    "difference", "difference_low", "difference_high", "verdict",
+    "core_parameters", "total_parameters", "training_seconds", "tokens_per_second", "memory_mib",
+)  # fmt: skip
+"""low and high: of the 95 % interval. difference and verdict: to the baseline, on the test split. A plain
+baseline has no cell, and of its sizes the total alone."""
+
+
+def as_csv(results: Mapping[str, ComparisonResults]) -> str:
+    """Every score with its interval; nothing where there is no value.
+
+    Args:
+        results: by the name of their task.
+    """
+    text = io.StringIO()
+    writer = csv.DictWriter(text, COLUMNS, restval="", lineterminator="\n")
+    writer.writeheader()
+    for task, study in results.items():
+        memory = study.measured.memory_mib or {}
+        for row in study.contenders:
+            shared = {
+                "contender": row.name, "cell": row.cell, "match": row.match, "core_parameters": row.parameters.core,
+                "total_parameters": row.parameters.total, "training_seconds": f"{study.training_seconds(row):.3f}",
+                "tokens_per_second": f"{study.measured.speed[row.name].median:.0f}", "memory_mib": memory.get(row.name),
+            }  # fmt: skip
+            writer.writerows(_lines(task, study, shared, row.scores))
+        for plain in study.baseline.plain:
+            seconds = study.measured.plain_seconds[plain.name]
+            shared = {
+                "contender": plain.name, "match": "plain", "total_parameters": plain.parameters,
+                "training_seconds": f"{seconds:.3f}",
+            }  # fmt: skip
+            writer.writerows(_lines(task, study, shared, plain.scores))
+    return text.getvalue()
+
+
+def _lines(
+    task: str, results: ComparisonResults, shared: Mapping[str, object], scores: Mapping[str, Estimate]
+) -> list[dict[str, object]]:
+    lines, name, baseline = [], str(shared["contender"]), results.baseline.contender
+    for split, estimate in scores.items():
+        line = {
+            **shared, "task": task, "split": split, "metric": results.metric.name, "mean": estimate.mean,
+            "low": estimate.low, "high": estimate.high, "seeds": estimate.runs,
+        }  # fmt: skip
+        if split == "test" and name != baseline:
+            pair = results.pair(name, baseline)
+            gap = pair.difference
+            line |= {
+                "difference": gap.mean,
+                "difference_low": gap.low,
+                "difference_high": gap.high,
+            }
+            line["verdict"] = pair.verdict
+        lines.append(line)
+    return lines
+
+
+def as_latex(results: ComparisonResults) -> str:
+    """Test scores, differences to the baseline and prices, for the package booktabs."""
+    rows = [{column: row[column] for column in SCORES} for row in score_rows(results)]
+    return render("gatedrnn.study", "scores.tex", rows=rows)
+
+
+def joined_as_latex(joined: Joined) -> str:
+    """Test scores of all tasks and average ranks, for the package booktabs."""
+    return render("gatedrnn.study", "scores.tex", rows=scores_by_contender(joined))

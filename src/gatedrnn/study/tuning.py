@@ -17,8 +17,7 @@ from gatedrnn.errors import Damaged, NonFiniteLoss
 from gatedrnn.executors import Executor, OnProgress, Records
 from gatedrnn.progress import Progress
 from gatedrnn.records import read_json, write_whole
-from gatedrnn.study.beside import Trial
-from gatedrnn.study.results import Metric, SearchResults, TuningCurve
+from gatedrnn.study.results import Metric, SearchResults, Trial, TuningCurve
 from gatedrnn.study.settings import FIRST_SEED, SearchSettings
 from gatedrnn.study.space import Dimension, Draw, Edge, draw
 from gatedrnn.study.statistics import BOUNDS, HIGHER_IS_BETTER, Score

@@ -5,8 +5,8 @@ from typing import TypeAlias
 from gatedrnn.data.probes.groups import GROUPS
 from gatedrnn.kinds.scan.path import POSITIVE
 from gatedrnn.pages import plural
-from gatedrnn.study.ladder import BESIDE, LADDERS, removed, steps_below
 from gatedrnn.study.results import ComparisonResults, ContenderResults, PairResults, PlainScores
+from gatedrnn.study.settings import BESIDE, LADDERS
 from gatedrnn.study.statistics import MOST_GROWTH, MOST_SEEDS, POWER, USUAL_SEEDS
 from gatedrnn.study.words import (
     MATCH_WORDS,
@@ -16,6 +16,8 @@ from gatedrnn.study.words import (
     listed,
     margin_in_words,
     plain_score,
+    removed,
+    steps_below,
     with_interval,
 )
 from gatedrnn.training.recipes import WHOLE

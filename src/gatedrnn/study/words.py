@@ -3,7 +3,8 @@
 import math
 
 from gatedrnn.pages import signed
-from gatedrnn.study.results import ComparisonResults, ContenderResults, PlainScores
+from gatedrnn.study.results import ComparisonResults, ContenderResults, PairResults, PlainScores
+from gatedrnn.study.settings import BESIDE, LADDERS
 from gatedrnn.study.statistics import Estimate
 
 MATCH_WORDS = {
@@ -16,6 +17,17 @@ SAID = {
     "perplexity": "perplexity", "mase": "MASE", "scaled_mae": "scaled error",
 }  # fmt: skip
 """The names of metrics in a sentence."""
+REMOVED = {
+    "lstm-no-output-gate": "the output gate (and torch's second bias)",
+    "lstm-input-gated": "the state from the gates",
+    "lstm-normalized": "one degree of freedom: gates sum to one",
+    "minlstm": "both tanh",
+    "gru-no-reset-gate": "the reset gate (and torch's second bias)",
+    "gru-input-gated": "the state from the gates",
+    "mingru": "tanh",
+    "mgu": "the reset gate, whose work the update gate does",
+}
+"""The part that a cell lacks in comparison with the one above it; `mgu` in comparison with gru."""
 NONE = "–"
 
 
@@ -83,3 +95,20 @@ def margin_in_words(results: ComparisonResults) -> str:
 def listed(names: list[str]) -> str:
     """a, b and c."""
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def removed(row: ContenderResults) -> str:
+    """The part that this step removes, in words."""
+    in_its_place = " (g in the candidate's place)" if row.structure.options.get("activation") == "g" else ""
+    return REMOVED[row.cell] + in_its_place
+
+
+def steps_below(results: ComparisonResults, match: str) -> list[tuple[ContenderResults, PairResults]]:
+    """The steps below the first with their differences, in the order of the ladder, the cells beside it last."""
+    ladder = results.settings.contenders.ladder
+    if ladder is None:
+        return []
+    rows = {row.cell: row for row in results.contenders if row.match == match}
+    cells = [*LADDERS[ladder][1:], *BESIDE.get(ladder, ())]
+    steps = [rows[cell] for cell in cells if cell in rows]
+    return [(row, results.pair(row.name, row.step_above)) for row in steps if row.step_above is not None]

@@ -19,7 +19,7 @@ from numpy.random import SeedSequence
 from torch import Tensor, nn
 
 from gatedrnn.data import Batch, Examples, TaskData, Windows, load_task, tasks_kept, tokens_in
-from gatedrnn.data.ahead import StepBatches
+from gatedrnn.data.batches import StepBatches
 from gatedrnn.errors import DataError, Interrupted, NonFiniteLoss, UsageError
 from gatedrnn.locks import sole_writer
 from gatedrnn.models import GatedRNNForForecasting, GatedRNNForSequenceClassification
@@ -30,14 +30,13 @@ from gatedrnn.progress import Progress
 from gatedrnn.records import commit, processor
 from gatedrnn.training import checkpoint
 from gatedrnn.training.callbacks import Callbacks, StepRecord, ValidationRecord, told, tracked
-from gatedrnn.training.convolution_path import begin_from_series
 from gatedrnn.training.evaluate import Evaluation, evaluate
 from gatedrnn.training.folder import MetricsLog, RunFolder
 from gatedrnn.training.interrupt import SignalFlag, StopFlag, set_by_signals
 from gatedrnn.training.model import build_model, model_card, write_model
 from gatedrnn.training.objective import objective_of, rows_of
 from gatedrnn.training.optimise import MovingAverage, Plateau, Weights, learning_rate_at, put_into, weights_of
-from gatedrnn.training.plain_part import beside_path, beside_smoothers
+from gatedrnn.training.plain_part import begin_from_series, beside_path, beside_smoothers
 from gatedrnn.training.refit import AGAIN, REFIT, Fitted, TrainAgain, fit_again
 from gatedrnn.training.resources import check_room, compile_kernels
 from gatedrnn.training.result import PlainPart, RunMeasured, RunResult

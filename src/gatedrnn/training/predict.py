@@ -13,7 +13,6 @@ from scipy.special import expit
 from transformers import PreTrainedTokenizerFast
 
 from gatedrnn.data import Examples
-from gatedrnn.data.columns import said_columns
 from gatedrnn.data.files import labels_in_column, texts_in_column, with_names
 from gatedrnn.data.frames import OnDisk
 from gatedrnn.data.labels import (
@@ -27,7 +26,7 @@ from gatedrnn.data.labels import (
 from gatedrnn.data.rows import RawTable
 from gatedrnn.data.series.files import Reading, check_alike, check_float32, read_series
 from gatedrnn.data.series.task import gaps_of, labels_as_numbers
-from gatedrnn.data.tables import read_all_columns
+from gatedrnn.data.tables import read_all_columns, said_columns
 from gatedrnn.data.tagging import encode_words, step_labels
 from gatedrnn.data.text import encode_texts
 from gatedrnn.errors import DataError

@@ -1,15 +1,131 @@
-"""A forecaster that is trained again on more of its data, with the steps that its validation found."""
+"""A forecaster that is trained again on more of its data, with the steps that its validation found; and its calibration
+on values that it was not trained on: how far to trust its training, and how wide its intervals must be.
 
-from collections.abc import Callable
+Intervals by split conformal prediction (Vovk et al. 2005; of quantiles: Romano et al. 2019, arXiv:1905.03222), with the
+distance between two quantiles as the unit of errors, so that a series and a time that are harder keep their wider ones.
+"""
+
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+import torch
 
 from gatedrnn.data import TaskData, Windows
 from gatedrnn.models import GatedRNNForForecasting
+from gatedrnn.models.forecasting import averaged
 from gatedrnn.models.opening import open_model
-from gatedrnn.training.calibration import SHRINKAGES, UNTRUSTED, Errors, bands_of, best_shrinkage, errors_of
 from gatedrnn.training.result import RunResult
 from gatedrnn.training.settings import RunSettings
+
+SHRINKAGES = (0.0, 0.25, 0.5, 0.75, 1.0)
+UNTRUSTED = 0.75
+"""The shrinkage where no value was held back."""
+PENALTY = 0.05
+"""A part of the error for each unit of distance from the shrinkage that is expected: forecasts choose by chance too."""
+FEW, MANY = 1.0, 0.25
+"""The shrinkages expected of a model with hardly a forecast to choose by, and of one with `ENOUGH_WINDOWS`: on panels
+of M1 and M3 a fourth was best or nearly so, whatever a validation part of some hundred series said."""
+ENOUGH_WINDOWS = 100
+MOST_WINDOWS = 2048
+"""Forecasts that both are found from."""
+ENOUGH = 200
+"""Errors of a step of the horizon, from which on it has factors of its own."""
+PRIOR = 10
+"""Errors in the place of which a factor of 1 stands: few errors tell little of a tail."""
+LEAST, MOST = 0.2, 5.0
+"""Factors."""
+
+
+class Errors(NamedTuple):
+    """The errors of forecasts with one shrinkage."""
+
+    scaled: np.ndarray
+    """(windows, horizon): absolute errors of the median, as MASE counts them; NaN where there is no value."""
+    error: np.ndarray
+    """(windows, horizon): value less median, in the units of the window."""
+    distances: np.ndarray
+    """(windows, horizon, quantiles): from the next quantile that is nearer to the median, in the same units."""
+
+
+@torch.no_grad()
+def errors_of(model: GatedRNNForForecasting, windows: Windows, shrinkages: Sequence[float]) -> list[Errors]:
+    """Errors of the forecasts of a part that the model was not trained on, or where they are few from all of its
+    origins; in `eval()`, without factors of intervals; one of them for each shrinkage."""
+    places = windows.places if len(windows) >= ENOUGH_WINDOWS else windows.all_places(MOST_WINDOWS)
+    middle = model.config.levels.index(0.5)
+    errors: list[list[Errors]] = [[] for _ in shrinkages]
+    for rows in windows.in_batches(places):
+        batch = {name: tensor.to(model.device) for name, tensor in windows.collate(rows).items()}
+        labels, unit = batch.pop("labels"), torch.from_numpy(windows.naive_error[rows[:, 0], None])
+        read = model.read(**cast(dict[str, Any], batch))
+        true = read.scale.units(labels)
+        for shrinkage, into in zip(shrinkages, errors, strict=True):
+            each = model.of_members(read.states, read.smoothed, read.ahead, shrinkage)
+            quantiles = averaged(each)[:, 0]
+            median, widths = quantiles[..., middle], torch.diff(quantiles, dim=2)
+            distances = torch.cat([widths[..., :middle], torch.ones_like(widths[..., :1]), widths[..., middle:]], dim=2)
+            scaled = (model.bounded(read.scale.original(median)) - labels).abs().cpu() / unit
+            into.append(Errors(*(part.cpu().numpy() for part in (scaled, true - median, distances))))
+    return [Errors(*map(np.concatenate, zip(*parts, strict=True))) for parts in errors]
+
+
+def best_shrinkage(errors: Sequence[Errors], windows: int) -> int:
+    """The index in `SHRINKAGES` of the smallest mean error, with a penalty on what is not expected.
+
+    Args:
+        errors: one for each of `SHRINKAGES`.
+        windows: forecasts of the part that do not overlap.
+    """
+    expected = FEW + (MANY - FEW) * min(1.0, windows / ENOUGH_WINDOWS)
+    costs = [
+        float(np.nanmean(error.scaled)) * (1 + PENALTY * abs(shrinkage - expected))
+        if np.isfinite(error.scaled).any()
+        else np.inf
+        for error, shrinkage in zip(errors, SHRINKAGES, strict=True)
+    ]
+    return int(np.argmin(costs))
+
+
+def bands_of(errors: Sequence[Errors], levels: Sequence[float]) -> list[list[float]] | None:
+    """Factors (horizon, quantiles) of the distances between quantiles; None without an error.
+
+    Each quantile is moved so that the share of the values beyond it is its own, those nearer to the median first.
+    Steps of the horizon with few errors share their factors.
+
+    Args:
+        errors: of one or more parts.
+        levels: of the quantiles, 0.5 among them.
+    """
+    error = np.concatenate([part.error for part in errors])
+    distances = np.concatenate([part.distances for part in errors])
+    seen = np.isfinite(error) & np.isfinite(distances).all(2)
+    if not seen.any():
+        return None
+    bands, middle = np.ones(distances.shape[1:]), list(levels).index(0.5)
+    enough = seen.sum(0) >= ENOUGH
+    for steps in ([step] for step in np.flatnonzero(enough)):
+        bands[steps] = _factors(error[:, steps][seen[:, steps]], distances[:, steps][seen[:, steps]], levels, middle)
+    if not enough.all():
+        rows = seen[:, ~enough]
+        bands[~enough] = _factors(error[:, ~enough][rows], distances[:, ~enough][rows], levels, middle)
+    return cast(list[list[float]], bands.tolist())
+
+
+def _factors(error: np.ndarray, distances: np.ndarray, levels: Sequence[float], middle: int) -> np.ndarray:
+    """(quantiles,), of errors (count,) and distances (count, quantiles)."""
+    factors = np.ones(len(levels))
+    for side, places in ((1, range(middle + 1, len(levels))), (-1, range(middle - 1, -1, -1))):
+        beyond = side * error
+        for place in places:
+            share = levels[place] if side > 0 else 1 - levels[place]
+            ratios = beyond / np.maximum(distances[:, place], np.finfo(np.float32).tiny)
+            ratios = np.concatenate([ratios, [1.0] * PRIOR])
+            factors[place] = np.clip(np.quantile(ratios, share), LEAST, MOST)
+            beyond = beyond - factors[place] * distances[:, place]
+    return factors
+
 
 REFIT = "refit"
 """The folder in a run's folder that holds the folders of its further trainings, until it has ended."""

@@ -1,24 +1,200 @@
-"""A run's own page and the picture of its curves, from its folder's records alone."""
+"""The report of a run: one page that needs no network, with figures of its forecasts and the hardest examples."""
 
 import math
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, NamedTuple
 
+import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
+from pydantic import Field
+from scipy.special import expit
 
 from gatedrnn import manifest
-from gatedrnn.pages import COLOURS, environment_rows, write_page
+from gatedrnn.data import Examples, TaskData
+from gatedrnn.pages import COLOURS, GREY, environment_rows, write_page
 from gatedrnn.records import environment, read_json
-from gatedrnn.training.finished import label_names
+from gatedrnn.training.finished import label_names, open_finished, outcomes_of
 from gatedrnn.training.folder import RunFolder, read_metrics
-from gatedrnn.training.forecast_figures import forecast_figures
-from gatedrnn.training.forecasts import Forecasts
-from gatedrnn.training.hardest import Hard, Hardest
+from gatedrnn.training.forecasts import Drawn, Forecasts
 from gatedrnn.training.metrics import classes_of
 from gatedrnn.training.model import scores_of
-from gatedrnn.training.result import RunResult, read_record
+from gatedrnn.training.outcomes import Outcomes
+from gatedrnn.training.predict import class_names, label_of, log_probabilities, outputs_of
+from gatedrnn.training.result import Record, RunResult, read_record
+from gatedrnn.training.so_far import data_of
 from gatedrnn.training.standing import Standing
+
+SHOWN = 6
+MOST_READ = 1000
+"""The number of wrong examples that are read again to find the surest."""
+MOST_STEPS, MOST_CHANNELS, MOST_LETTERS = 2000, 100, 300
+"""The most steps, channels and letters of an example that is shown."""
+NONE = "–"
+"""The mark of a text without a label."""
+
+
+class Hard(Record):
+    """One example."""
+
+    row: int
+    """The row of the test split, from 1."""
+    true: str
+    predicted: str
+    probability: float | None
+    """The probability that the model gave to its answer; None for a number."""
+    words: str | None = None
+    """The beginning of a text."""
+    values: list[list[float | None]] = []
+    """(channels, time), of a series; empty of anything else."""
+
+
+class Hardest(Record):
+    """The wrong ones that the model was surest of, or the numbers that it missed most."""
+
+    VERSION: ClassVar[int] = 1
+
+    version: int = Field(VERSION, alias="schema")
+    examples: list[Hard]
+
+
+def write_hardest(path: Path) -> Hardest | None:
+    """Write hardest.json into a finished run's folder, and return it; None where a page has nothing to show.
+
+    Raises:
+        DataError: the data have changed since the run.
+        Damaged: a file of the folder is not as it was written.
+    """
+    folder = RunFolder(path)
+    data = data_of(folder)
+    test = data.evaluation.get("test")
+    if not isinstance(test, Examples) or data.labelled != "sequence" or not _can_be_shown(data, test):
+        return None
+    worst = _may_be_hardest(test, outcomes_of(path, data)["test"])
+    finished = open_finished(path)
+    gaps = None if test.gaps is None else [test.gaps[row] for row in worst]
+    outputs = outputs_of(finished, [test.inputs[row] for row in worst], gaps)
+    names, wrong = class_names(finished.model.config), list[tuple[float, Hard]]()
+    for row, output in zip(worst.tolist(), outputs, strict=True):
+        off, answer = _answer(test, row, output, names)
+        if off:
+            text = data.texts["test"].texts[row][:MOST_LETTERS] if data.texts else None
+            values = [] if data.texts else _values(test.inputs[row])
+            wrong.append((off, Hard(row=row + 1, words=text, values=values, **answer._asdict())))
+    wrong.sort(key=lambda example: -example[0])
+    hardest = Hardest(examples=[example for _, example in wrong[:SHOWN]])
+    hardest.write(folder.hardest)
+    manifest.add(path, folder.hardest.name)
+    return hardest
+
+
+def _may_be_hardest(test: Examples, outcomes: Outcomes) -> np.ndarray:
+    """Rows to read again: those with the largest errors, those that were wrong, or the first ones where outcomes say
+    neither."""
+    if test.metric not in (None, "scaled_mae"):
+        return np.arange(min(len(test), MOST_READ))
+    are_errors = test.are_numbers and not test.within
+    off = outcomes.values if are_errors else outcomes.counts - outcomes.values
+    worst = np.argsort(-off, kind="stable")[: SHOWN if are_errors else MOST_READ]
+    return worst[off[worst] > 0]
+
+
+class _Answer(NamedTuple):
+    true: str
+    predicted: str
+    probability: float | None
+
+
+def _answer(test: Examples, row: int, output: np.ndarray, names: list[str]) -> tuple[float, _Answer]:
+    """The error of the model on a row, 0 where it is right, and its answer. The error of classes and labels is how sure
+    the model was of what is wrong.
+    """
+    true = test.labels[row]
+    if test.are_numbers:
+        off = abs(float(output[0]) - float(true))
+        return off if off >= test.within else 0.0, _Answer(f"{true:.4g}", f"{output[0]:.4g}", None)
+    if test.several:
+        wrong = (output > 0) != (true == 1)
+        sure = float(expit(np.abs(output[wrong])).max(initial=0.0))
+        return sure, _Answer(label_of(true, names) or NONE, label_of(output, names) or NONE, sure)
+    chosen, shares = int(output.argmax()), np.exp(log_probabilities(output))
+    sure = float(shares.max())
+    return sure * (chosen != true), _Answer(names[true], names[chosen], sure)
+
+
+def _can_be_shown(data: TaskData, test: Examples) -> bool:
+    return bool(data.texts) or np.issubdtype(test.inputs[0].dtype, np.floating)
+
+
+def _values(series: np.ndarray) -> list[list[float | None]]:
+    shown = series[:MOST_STEPS, :MOST_CHANNELS].T
+    return [[None if np.isnan(value) else float(value) for value in channel] for channel in shown]
+
+
+BEFORE = 3
+"""Horizons of the past that are drawn."""
+BLUE, ORANGE = COLOURS[:2]
+
+
+def forecast_figures(forecasts: Forecasts) -> dict[str, go.Figure]:
+    """The figures by title: the future first, where it is known what to forecast it from."""
+    figures = {f"{drawn.series}: the next steps": _bands(drawn, forecasts.levels) for drawn in forecasts.future}
+    figures |= {f"{drawn.series}: the last of the test": _bands(drawn, forecasts.levels) for drawn in forecasts.test}
+    for place, drawn in enumerate(forecasts.hardest, start=1):
+        figures[f"{drawn.series}: furthest off in the test, {place}"] = _bands(drawn, forecasts.levels)
+    if not forecasts.error_by_step:
+        return figures
+    return figures | {
+        "Error against horizon": _error(forecasts.error_by_step), "Coverage of the test": _coverage(forecasts.coverage),
+    }  # fmt: skip
+
+
+def _bands(drawn: Drawn, levels: list[float]) -> go.Figure:
+    """The past, the median, and a band for each pair of quantiles around it."""
+    figure, horizon = go.Figure(), len(drawn.quantiles)
+    past, ahead = drawn.times[:-horizon], drawn.times[-horizon:]
+    shown = BEFORE * horizon
+    columns = list(zip(*drawn.quantiles, strict=True))
+    for place in range(levels.index(0.5)):
+        low, high = columns[place], columns[-1 - place]
+        figure.add_scatter(
+            x=[*ahead, *reversed(ahead)], y=[*high, *reversed(low)], fill="toself", mode="lines", line={"width": 0},
+            fillcolor=BLUE, opacity=0.25, hoverinfo="skip",
+            name=f"{levels[place]!r} to {levels[-1 - place]!r}",
+        )  # fmt: skip
+    figure.add_scatter(x=past[-shown:], y=drawn.past[-shown:], name="past", line={"color": GREY, "width": 1.5})
+    if drawn.truth:
+        figure.add_scatter(x=ahead, y=drawn.truth, name="truth", line={"color": ORANGE, "width": 1.5})
+    figure.add_scatter(
+        x=ahead, y=columns[levels.index(0.5)], name="forecast (median)", line={"color": BLUE, "width": 2}
+    )
+    figure.update_layout(height=380)
+    return figure
+
+
+def _error(by_step: dict[str, list[float]]) -> go.Figure:
+    figure = go.Figure()
+    for colour, (name, errors) in zip((BLUE, GREY, ORANGE), by_step.items(), strict=True):
+        figure.add_scatter(x=list(range(1, len(errors) + 1)), y=errors, name=name, line={"color": colour})
+    figure.update_xaxes(title="steps ahead")
+    figure.update_yaxes(title="mean scaled error", rangemode="tozero")
+    figure.update_layout(height=380)
+    return figure
+
+
+def _coverage(coverage: dict[str, float]) -> go.Figure:
+    """A figure of the coverage: on the dashed line, as many values lie below a quantile as should."""
+    figure = go.Figure()
+    figure.add_scatter(x=[0, 1], y=[0, 1], mode="lines", line={"color": GREY, "dash": "dash"}, showlegend=False)
+    figure.add_scatter(
+        x=[float(level) for level in coverage], y=list(coverage.values()), mode="lines+markers", line={"color": BLUE},
+        showlegend=False,
+    )  # fmt: skip
+    figure.update_xaxes(title="quantile", range=[0, 1])
+    figure.update_yaxes(title="share of values at or below it", range=[0, 1])
+    figure.update_layout(height=380)
+    return figure
+
 
 MOST_CONFUSED = 30
 """Classes whose confusion is shown."""

@@ -1,7 +1,6 @@
-"""The parts of a model of texts that come from its training texts before it is trained: tables of n-grams, which belong
-to its structure, then the beginning of its word vectors, and a linear path.
-"""
+"""The parts of a model of texts that its training texts decide: word vectors, weights of n-grams, a linear path."""
 
+from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple, cast
@@ -11,14 +10,135 @@ import scipy.sparse as sp
 import torch
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.preprocessing import normalize
+from sklearn.utils.extmath import randomized_svd
 
 from gatedrnn.data import Examples, TaskData
-from gatedrnn.data.grams import GramTable, frequent_pairs, gram_table
+from gatedrnn.data.tokenizers import CONTINUES, PAD, UNK
 from gatedrnn.models.grams import CharacterEmbedding
 from gatedrnn.models.linear_path import LinearPath
 from gatedrnn.models.modeling import EMBEDDING_STD, GatedRNNPreTrainedModel
 from gatedrnn.training.settings import RunSettings
-from gatedrnn.training.word_vectors import class_ratios, company_vectors
+
+BEGIN, END = "<", ">"
+"""The marks around a word by which a gram shows its beginning and its end, as in fastText."""
+
+
+class GramTable(NamedTuple):
+    """The grams of each token of a vocabulary."""
+
+    grams: int
+    """The number of grams; they are numbered from 1."""
+    table: np.ndarray
+    """(tokens, most grams of a token), int32; 0 where a token has no more."""
+
+
+def grams_in(token: str, shortest: int, longest: int) -> list[str]:
+    """The n-grams of a token, shorter ones first; one that is in it twice is there twice. A later part of a
+    word (`##ing`) has no mark of its beginning or end.
+
+    Example:
+        >>> grams_in("an", 2, 3)
+        ['<a', 'an', 'n>', '<an', 'an>']
+    """
+    if token in (PAD, UNK):
+        return []
+    inner = token.startswith(CONTINUES) and len(token) > len(CONTINUES)
+    marked = token.removeprefix(CONTINUES) if inner else f"{BEGIN}{token}{END}"
+    return [marked[i : i + n] for n in range(shortest, longest + 1) for i in range(len(marked) - n + 1)]
+
+
+def gram_table(
+    tokens: Sequence[str], weights: Sequence[int], shortest: int, longest: int, *, most: int, least: int = 1
+) -> GramTable:
+    """The grams of all tokens, the heaviest first.
+
+    Args:
+        tokens: of the vocabulary, by number.
+        weights: what each token counts for its grams.
+        shortest, longest: characters of a gram.
+        most: grams that are kept at most.
+        least: what a gram must weigh.
+    """
+    each = [grams_in(token, shortest, longest) for token in tokens]
+    counts = Counter[str]()
+    for grams, weight in zip(each, weights, strict=True):
+        if weight:
+            for gram in set(grams):
+                counts[gram] += weight
+    heaviest = sorted((-weight, gram) for gram, weight in counts.items() if weight >= least)[:most]
+    number = {gram: index for index, (_, gram) in enumerate(heaviest, start=1)}
+    rows = [[number[gram] for gram in grams if gram in number] for grams in each]
+    table = np.zeros((len(tokens), max(1, *map(len, rows))), dtype=np.int32)
+    for into, row in zip(table, rows, strict=True):
+        into[: len(row)] = row
+    return GramTable(len(number), table)
+
+
+def frequent_pairs(texts: Sequence[np.ndarray], vocabulary: int, most: int) -> np.ndarray:
+    """Neighbouring tokens of texts as numbers, first · vocabulary + second; the most frequent ones, rising, int64.
+
+    Example:
+        >>> frequent_pairs([np.array([3, 4, 3, 4]), np.array([4, 4])], vocabulary=10, most=1)
+        array([34])
+    """
+    pairs = [text[:-1] * vocabulary + text[1:] for text in texts if len(text) > 1]
+    numbers, counts = np.unique(np.concatenate([np.empty(0, dtype=np.int64), *pairs]), return_counts=True)
+    return np.sort(numbers[np.argsort(-counts, kind="stable")[:most]])
+
+
+WINDOW = 5
+"""Tokens to each side that keep a token company."""
+SMOOTHING = 0.75
+"""Power of the counts of contexts, so that rare ones are not overrated (Levy et al. 2015)."""
+
+
+def company_vectors(texts: Sequence[np.ndarray], vocabulary: int, features: int, seed: int) -> np.ndarray:
+    """Positive pointwise mutual information of tokens and those around them, truncated by SVD; (vocabulary, features).
+
+    Rows are left singular vectors times the roots of their values (Levy and Goldberg 2014, "Neural word embedding as
+    implicit matrix factorization"), with mean square 1; of a token that occurs nowhere, 0.
+    """
+    counts = company(texts, vocabulary)
+    total, frequencies = counts.sum(), np.asarray(counts.sum(1)).ravel()
+    around = frequencies**SMOOTHING / max(1.0, (frequencies**SMOOTHING).sum())
+    pairs = counts.tocoo()
+    gain = np.log(pairs.data / total) - np.log(frequencies[pairs.row] / total) - np.log(around[pairs.col])
+    positive = sp.csr_matrix((np.maximum(gain, 0), (pairs.row, pairs.col)), counts.shape)
+    positive.eliminate_zeros()
+    rank = min(features, vocabulary - 1)
+    left, sizes, _ = randomized_svd(positive, rank, n_iter=3, random_state=seed)
+    vectors = np.zeros((vocabulary, features))
+    vectors[:, :rank] = left * np.sqrt(sizes)
+    seen = vectors[frequencies > 0]
+    return vectors / np.sqrt(np.square(seen).mean()) if np.any(seen) else vectors
+
+
+def company(texts: Sequence[np.ndarray], vocabulary: int) -> sp.csr_matrix:
+    """Counts of two tokens within a window of each other, (vocabulary, vocabulary)."""
+    joined = np.concatenate(list(texts))
+    text = np.repeat(np.arange(len(texts)), [len(tokens) for tokens in texts])
+    pairs = sp.csr_matrix((vocabulary, vocabulary))
+    for distance in range(1, WINDOW + 1):
+        together = text[distance:] == text[:-distance]
+        first, second = joined[:-distance][together], joined[distance:][together]
+        pairs = pairs + sp.coo_matrix((np.ones(len(first)), (first, second)), pairs.shape).tocsr()
+    return pairs + pairs.T
+
+
+def class_ratios(texts: Sequence[np.ndarray], labels: np.ndarray, vocabulary: int, classes: int) -> np.ndarray:
+    """Log ratios of how much more likely a text of a class has a token than one of another, (vocabulary, classes); of
+    two classes, those of the second alone, (vocabulary, 1).
+
+    Wang and Manning 2012 ("Baselines and bigrams"): texts that hold the token, plus one.
+    """
+    rows = np.repeat(np.arange(len(texts)), [len(tokens) for tokens in texts])
+    has = sp.csr_matrix((np.ones(len(rows)), (rows, np.concatenate(list(texts)))), (len(texts), vocabulary)) > 0
+    counts = np.stack([np.asarray(has[labels == label].sum(0)).ravel() for label in range(classes)], axis=1)
+    within, without = counts + 1.0, counts.sum(1, keepdims=True) - counts + 1.0
+    ratios = np.log(within / within.sum(0)) - np.log(without / without.sum(0))
+    ratios[counts.sum(1) == 0] = 0
+    return ratios[:, 1:] if classes == 2 else ratios
+
 
 COMPOSED, LINEAR = (1, 4), (2, 5)
 """Characters of the n-grams that tokens are composed of, and that a linear path reads."""

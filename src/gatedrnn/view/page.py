@@ -16,8 +16,8 @@ import onnx
 import torch
 from transformers import PreTrainedTokenizerFast
 
-from gatedrnn.data.scale import NEVER_VARIES
 from gatedrnn.data.tokenizers import is_by_line
+from gatedrnn.data.windows import NEVER_VARIES
 from gatedrnn.errors import DataError, TooLarge
 from gatedrnn.inspect.describe import describe
 from gatedrnn.inspect.trace import Traced

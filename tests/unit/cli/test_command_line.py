@@ -18,8 +18,8 @@ import gatedrnn.runs
 import gatedrnn.studies
 from gatedrnn.cli.app import build_app, main
 from gatedrnn.data import LANGUAGE, TASKS
-from gatedrnn.study.recipe import OF_SEARCH
 from gatedrnn.study.settings import ContenderSettings, ProbeSettings
+from gatedrnn.study.suite import OF_SEARCH
 from gatedrnn.training import loop
 from gatedrnn.training.chosen import completed, default_run
 from gatedrnn.training.folder import RunFolder

@@ -23,7 +23,7 @@ from gatedrnn.errors import CheckpointDamaged, DataError
 from gatedrnn.models import GatedRNNConfig, GatedRNNForCausalLM, GatedRNNForSequenceClassification, backbones
 from gatedrnn.models.opening import open_model, open_tokenizer
 from gatedrnn.records import read_yaml
-from gatedrnn.study.beside import Curves
+from gatedrnn.study.results import Curves
 from gatedrnn.training.checkpoint import newest
 from gatedrnn.training.loop import run
 from gatedrnn.training.outcomes import read_outcomes

@@ -20,13 +20,10 @@ from pages import SHARED, needs_shared_data
 from properties import few
 from text_files import refused, same, write
 
-from gatedrnn.data import Lanes, data_settings, encoding, load_task, shards, stream
+from gatedrnn.data import Lanes, data_settings, load_task, stream
 from gatedrnn.data import corpus as corpora
 from gatedrnn.data.corpus import Corpus, HubSet, Piece, between, characters_of, python_topics, read_corpus
-from gatedrnn.data.encoding import encode_long
-from gatedrnn.data.running_text import ShuffledChunks
-from gatedrnn.data.shards import ShardWriter, opened
-from gatedrnn.data.stream import tokenise, tokenise_with
+from gatedrnn.data.stream import ShardWriter, ShuffledChunks, encode_long, opened, tokenise, tokenise_with
 from gatedrnn.data.token_cache import cache_folder, counts_folder
 from gatedrnn.data.tokenizers import decode_stream, encode_stream, learn_tokenizer, unknown_in
 from gatedrnn.records import cores
@@ -302,7 +299,7 @@ def test_every_token_of_every_lane_is_predicted_once_from_the_one_before_and_a_r
 
 
 def test_every_chunk_is_read_once_an_epoch_in_another_order(found, monkeypatch):
-    monkeypatch.setattr(shards, "LENGTH", 40)
+    monkeypatch.setattr(stream, "LENGTH", 40)
     for length, rows in ((5, 4), (7, 3), (40, 2), (60, 1)):
         source, orders = ShuffledChunks(found, length, resets=False), []
         tokens = found.tokens[: found.predictions // length * length].reshape(-1, length)
@@ -318,7 +315,7 @@ def test_every_chunk_is_read_once_an_epoch_in_another_order(found, monkeypatch):
 
 def test_a_batch_is_the_same_whatever_was_asked_before_and_chunks_of_a_shard_are_read_together(found, monkeypatch):
     """The tokens in memory are a shard's, whatever the length of the text."""
-    monkeypatch.setattr(shards, "LENGTH", 40)
+    monkeypatch.setattr(stream, "LENGTH", 40)
     source = ShuffledChunks(found, 5, resets=True)
     asked = [(seed, epoch, index) for seed in (0, 1) for epoch in (0, 1) for index in (0, 3, 1)]
     first = {one: source.batch(*one, 4) for one in asked}
@@ -353,7 +350,7 @@ def test_shards_are_read_as_one_array(numbers, cuts, ends, length, tmp_path_fact
 
 def test_batches_under_way_have_the_tokens_of_one_after_another_and_a_reader_that_stops_leaves_no_thread(monkeypatch):
     """A text is read as far ahead as batches are under way."""
-    monkeypatch.setattr(encoding, "AT_ONCE", 500)
+    monkeypatch.setattr(stream, "AT_ONCE", 500)
     lines = [line for text in TEXTS for line in text.split("\n")][:200]
     for kind in KINDS:
         tokenizer = learn_tokenizer(kind, lines, 1, 300, stream=True)
@@ -416,7 +413,7 @@ def test_a_folder_or_a_pattern_is_the_text_of_its_files_one_document_each_and_ch
 
 
 def test_a_shard_that_is_missing_or_changed_is_named_and_made_again(books, monkeypatch, caplog):
-    monkeypatch.setattr(shards, "LENGTH", 500)
+    monkeypatch.setattr(stream, "LENGTH", 500)
     settings = data_settings("language-model", train_file=books, min_count=1, tokenizer="characters")
 
     def tokens():

@@ -23,7 +23,7 @@ from gatedrnn import unpacking
 from gatedrnn.data import data_settings, load_task
 from gatedrnn.data.corpus import read_corpus
 from gatedrnn.data.files import Wanted, read_file
-from gatedrnn.data.mnist import load_mnist
+from gatedrnn.data.images import load_mnist
 from gatedrnn.data.text import AG_NEWS, load_ag_news, load_text_classification
 from gatedrnn.data.tokenizers import LONGEST_WORD, PAD, SPECIAL, UNK, learn_tokenizer
 

@@ -12,12 +12,11 @@ from sklearn.pipeline import make_union
 from tolerances import assert_equal_within
 from transformers import AutoModelForSequenceClassification
 
-from gatedrnn.data.grams import frequent_pairs
 from gatedrnn.models import GatedRNNForSequenceClassification
 from gatedrnn.models.grams import CharacterEmbedding
 from gatedrnn.models.modeling import LockedDropout, pool
 from gatedrnn.models.structure import count_parameters
-from gatedrnn.training.text_parts import ABSENT, fit_linear_path
+from gatedrnn.training.text_parts import ABSENT, fit_linear_path, frequent_pairs
 
 GRAMS, WIDTH = 9, 4
 LINEAR = {"pairs": 6, "grams": 9, "grams_per_token": 3}

@@ -11,8 +11,7 @@ from commands import call, outcome
 from refusals import refused
 
 from gatedrnn.errors import Damaged, UsageError
-from gatedrnn.study.joined import join
-from gatedrnn.study.joined_summary import left_out, rank_rows, score_rows, scores_by_contender, sentences, verdict_rows
+from gatedrnn.study.joined import join, left_out, rank_rows, score_rows, scores_by_contender, sentences, verdict_rows
 from gatedrnn.study.report import comparisons_in, joined_comparisons, report_of_joined
 from gatedrnn.study.results import ComparisonResults
 from gatedrnn.study.statistics import Estimate

@@ -12,9 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gatedrnn.study.beside import Confusion, Curves, Trials
 from gatedrnn.study.report import report_of
-from gatedrnn.study.results import ComparisonResults, ProbeResults, run_name
+from gatedrnn.study.results import ComparisonResults, Confusion, Curves, ProbeResults, Trials, run_name
 from gatedrnn.study.statistics import Sample, Table
 from gatedrnn.training.outcomes import OUTCOMES, read_outcomes
 from gatedrnn.training.result import RunResult, read_record

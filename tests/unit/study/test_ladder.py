@@ -19,13 +19,13 @@ from gatedrnn.registry import CELLS
 from gatedrnn.study import experiment
 from gatedrnn.study.experiment import compare
 from gatedrnn.study.figures import figures
-from gatedrnn.study.ladder import BESIDE, LADDERS, REMOVED, removed, steps_below
 from gatedrnn.study.match import contenders, solve_width
 from gatedrnn.study.report import read_comparison
 from gatedrnn.study.results import Speed
-from gatedrnn.study.settings import CompareSettings, ContenderSettings
+from gatedrnn.study.settings import BESIDE, LADDERS, CompareSettings, ContenderSettings
 from gatedrnn.study.tables import ladder_rows
 from gatedrnn.study.verdict import headline
+from gatedrnn.study.words import REMOVED, removed, steps_below
 from gatedrnn.training.result import RunResult, read_record
 from gatedrnn.training.settings import ModelSettings, TrainSettings
 

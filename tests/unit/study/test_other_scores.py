@@ -17,11 +17,10 @@ from gatedrnn.data import data_settings
 from gatedrnn.data.forecast.task import load_forecast
 from gatedrnn.errors import DataError
 from gatedrnn.study import forecast_baselines
-from gatedrnn.study.beside import Confusion, Curves, beside
 from gatedrnn.study.experiment import compare
 from gatedrnn.study.plain import plain_baselines
 from gatedrnn.study.report import write_report
-from gatedrnn.study.results import run_name
+from gatedrnn.study.results import Confusion, Curves, beside, run_name
 from gatedrnn.study.settings import CompareSettings, ContenderSettings
 from gatedrnn.study.statistics import Sample, Table
 from gatedrnn.study.tables import forecast_rows, score_rows

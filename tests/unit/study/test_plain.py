@@ -10,8 +10,8 @@ import pytest
 from train_helpers import small_text, text_settings
 
 from gatedrnn.data import Examples, data_settings, load_task
-from gatedrnn.study.ngram import NGramModel
 from gatedrnn.study.plain import plain_baselines
+from gatedrnn.study.text_baselines import NGramModel
 
 
 def outcomes_of(data):

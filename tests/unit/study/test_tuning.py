@@ -17,9 +17,8 @@ from gatedrnn.data import load_task
 from gatedrnn.errors import FolderTaken, NonFiniteLoss, UsageError
 from gatedrnn.executors import HERE
 from gatedrnn.study import tuning
-from gatedrnn.study.beside import Trial, Trials, beside
 from gatedrnn.study.experiment import compare
-from gatedrnn.study.results import ComparisonResults
+from gatedrnn.study.results import ComparisonResults, Trial, Trials, beside
 from gatedrnn.study.settings import FIRST_SEED, CompareSettings, SearchSettings
 from gatedrnn.study.space import Dimension, Space, default_space, draw, read_space
 from gatedrnn.study.tuning import Search, tuning_curve

@@ -9,12 +9,10 @@ import numpy as np
 import pytest
 
 from gatedrnn.study.assembly import statistics_of, still_improving
-from gatedrnn.study.beside import Curve, Curves
 from gatedrnn.study.figures import figures
-from gatedrnn.study.printing import print_comparison
-from gatedrnn.study.results import ComparisonResults, run_name
+from gatedrnn.study.results import ComparisonResults, Curve, Curves, run_name
 from gatedrnn.study.statistics import MARGINS, Sample, Table
-from gatedrnn.study.tables import forecast_rows, ladder_rows, score_rows
+from gatedrnn.study.tables import forecast_rows, ladder_rows, print_comparison, score_rows
 from gatedrnn.study.verdict import verdict
 from gatedrnn.terminal import Console
 from gatedrnn.training.outcomes import of_rows

@@ -9,13 +9,11 @@ import pytest
 from commands import call
 
 from gatedrnn.data import data_settings, load_task
-from gatedrnn.training import forecast_recipe, resources
-from gatedrnn.training.chosen import chosen, completed
+from gatedrnn.training import resources
+from gatedrnn.training.chosen import chosen, completed, series_recipe, text_recipe
 from gatedrnn.training.folder import RunFolder
 from gatedrnn.training.recipes import recipe_of
-from gatedrnn.training.series_recipe import series_recipe
 from gatedrnn.training.settings import RunSettings
-from gatedrnn.training.text_recipe import text_recipe
 
 SERIES = "series-classification"
 
@@ -108,7 +106,7 @@ def test_many_series_of_a_table_are_trained_for_more_steps_and_many_values_by_a_
         "batch_size": 16, "total_steps": 120,
     }  # fmt: skip
     assert completed(single, ("batch_size", "total_steps")) == single
-    monkeypatch.setattr(forecast_recipe, "MANY_VALUES", 1_000)
+    monkeypatch.setattr("gatedrnn.training.chosen.MANY_VALUES", 1_000)
     large = completed(settings, ("hidden_size",))
     assert large.train.total_steps == 1_000 and large.model.layers == 2
     assert large.hidden_size == settings.hidden_size and completed(settings, ()).hidden_size == 128

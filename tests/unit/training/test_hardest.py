@@ -8,12 +8,11 @@ import pytest
 from finished import copy_of
 
 from gatedrnn.data import Examples
-from gatedrnn.training import hardest
+from gatedrnn.training import report
 from gatedrnn.training.finished import open_finished, outcomes_of
 from gatedrnn.training.folder import RunFolder
-from gatedrnn.training.hardest import SHOWN, write_hardest
 from gatedrnn.training.predict import outputs_of
-from gatedrnn.training.report import write_report
+from gatedrnn.training.report import SHOWN, write_hardest, write_report
 from gatedrnn.training.so_far import data_of
 
 
@@ -36,7 +35,7 @@ def test_the_surest_of_the_wrong_answers_come_first_and_are_drawn(digits_run, tm
 
 def test_texts_are_shown_as_such(comparison, tmp_path, monkeypatch):
     run = copy_of(comparison.folder / "mingru-params" / "seed-1", tmp_path)
-    monkeypatch.setattr(hardest, "outcomes_of", all_wrong)
+    monkeypatch.setattr(report, "outcomes_of", all_wrong)
     found = write_hardest(run).examples
     page = html.unescape(write_report(run).read_text())
     texts = data_of(RunFolder(run)).texts["test"].texts

@@ -15,7 +15,7 @@ from torch.nn.functional import cross_entropy
 from train_helpers import digits_settings, small_text, text_settings
 
 from gatedrnn.data import Lanes, load_task, tasks_kept
-from gatedrnn.data.ahead import StepBatches
+from gatedrnn.data.batches import StepBatches
 from gatedrnn.data.tokenizers import UNK, encode_stream
 from gatedrnn.errors import Damaged, DataError, FolderTaken
 from gatedrnn.models import GatedRNNForCausalLM

@@ -14,11 +14,11 @@ from gatedrnn.data import Windows, data_settings, load_task
 from gatedrnn.data.windows import OneSeries
 from gatedrnn.errors import DataError, Interrupted
 from gatedrnn.models import GatedRNNForecastConfig, GatedRNNForForecasting
-from gatedrnn.training import calibration, refit
-from gatedrnn.training.calibration import SHRINKAGES, Errors, bands_of, best_shrinkage, errors_of
+from gatedrnn.training import refit
 from gatedrnn.training.finished import open_finished, open_tested
 from gatedrnn.training.folder import RunFolder
 from gatedrnn.training.loop import run
+from gatedrnn.training.refit import SHRINKAGES, Errors, bands_of, best_shrinkage, errors_of
 from gatedrnn.training.score import score_forecasts
 from gatedrnn.training.settings import ModelSettings, RunSettings, TrainSettings
 
@@ -193,7 +193,7 @@ def test_errors_of_many_forecasts_are_those_that_are_scored(monkeypatch):
         [OneSeries("a", np.arange(40), values, nothing, nothing, none)], np.array([30]), np.array([36]),
         np.array([2.0]), np.array([1.0]), context=20, horizon=3, stride=3,
     )  # fmt: skip
-    monkeypatch.setattr(calibration, "ENOUGH_WINDOWS", 2)
+    monkeypatch.setattr(refit, "ENOUGH_WINDOWS", 2)
     (found,) = errors_of(model_of(), windows, (0.5,))
     assert len(windows) == len(found.scaled) == 2 and np.isfinite(found.scaled).all()
 

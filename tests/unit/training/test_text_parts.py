@@ -14,7 +14,7 @@ from gatedrnn.data import data_settings, load_task
 from gatedrnn.training.finished import open_finished
 from gatedrnn.training.loop import run
 from gatedrnn.training.settings import ModelSettings, RunSettings, TrainSettings
-from gatedrnn.training.word_vectors import SMOOTHING, WINDOW, class_ratios, company, company_vectors
+from gatedrnn.training.text_parts import SMOOTHING, WINDOW, class_ratios, company, company_vectors
 
 VOCABULARY = 9
 

@@ -3,8 +3,8 @@
 from itertools import pairwise
 
 from gatedrnn.data import TASKS
+from gatedrnn.training.chosen import FEWEST_STEPS, SHORT, text_recipe
 from gatedrnn.training.settings import ModelSettings, TrainSettings
-from gatedrnn.training.text_recipe import FEWEST_STEPS, SHORT, text_recipe
 
 
 def values(rows, classes):

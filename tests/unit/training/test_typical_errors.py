@@ -7,7 +7,7 @@ import torch
 from gatedrnn.data import data_settings, load_task
 from gatedrnn.models import GatedRNNForecastConfig, GatedRNNForForecasting
 from gatedrnn.models.smoothing import LEAST_CHANGE, SMOOTHED, SMOOTHERS
-from gatedrnn.training.typical_errors import FARTHEST, LEAST, PRIOR, typical_errors
+from gatedrnn.training.model import FARTHEST, LEAST, PRIOR, typical_errors
 
 LAST = SMOOTHED.index(1.0)
 """The smoother that is the last value."""

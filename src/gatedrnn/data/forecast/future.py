@@ -9,8 +9,7 @@ import numpy as np
 from gatedrnn.data.batches import Batch
 from gatedrnn.data.forecast.table import Columns, SeriesTable, read_table
 from gatedrnn.data.forecast.task import over_series, with_calendar
-from gatedrnn.data.scale import deviation_of
-from gatedrnn.data.windows import OneSeries, Windows
+from gatedrnn.data.windows import OneSeries, Windows, deviation_of
 from gatedrnn.errors import DataError
 
 

@@ -1,5 +1,6 @@
-"""Tables of series: long (a row for each series and time) or wide (a row a time, a column for each series)."""
+"""Tables of time series to forecast: columns with roles, one frequency, gaps marked; one ships with a library."""
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -7,18 +8,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gatedrnn.data.columns import said_columns, without_row_numbers
 from gatedrnn.data.date_forms import full_order
 from gatedrnn.data.forecast.frequency import NUMBERS, Frequency, frequency_of, named_alike
 from gatedrnn.data.rows import RawTable
-from gatedrnn.data.scale import FLOAT32
 from gatedrnn.data.series.fields import Fields, holds_words
-from gatedrnn.data.series.long import SERIES_COLUMNS, check_rising, numbers_in_column, times_in_column
+from gatedrnn.data.series.measurements import SERIES_COLUMNS, check_rising, numbers_in_column, times_in_column
 from gatedrnn.data.settings import Decimal, Order
-from gatedrnn.data.tables import FILE, column_of, read_all_columns, reader
+from gatedrnn.data.tables import FILE, column_of, read_all_columns, reader, said_columns, without_row_numbers
 from gatedrnn.data.time_columns import LOOKED_AT, with_time_column
-from gatedrnn.data.times import Times
-from gatedrnn.data.windows import OneSeries
+from gatedrnn.data.times import TimeForm, Times
+from gatedrnn.data.windows import FLOAT32, OneSeries
 from gatedrnn.errors import DataError
 from gatedrnn.records import Json
 
@@ -364,3 +363,19 @@ def _without_future(series: OneSeries) -> OneSeries:
         known=series.known[:last],
         past=series.past[:last],
     )
+
+
+def weekly_co2() -> SeriesTable:
+    """Carbon dioxide above Mauna Loa in parts per million, 2,284 weeks from 1958 to 2001, 59 of them missing; as it
+    ships with statsmodels (C. D. Keeling and T. P. Whorf, Scripps Institution of Oceanography)."""
+    from statsmodels.datasets import co2
+
+    data = co2.load_pandas().data
+    values = data["co2"].to_numpy(np.float64)
+    times = data.index.to_numpy().astype("datetime64[ns]")
+    nothing = np.empty((len(values), 0))
+    return SeriesTable(
+        [OneSeries("co2", times, values, nothing, nothing, np.empty(0), TimeForm("dates"))],
+        Frequency("W-SAT"), Columns(("co2",), None, "date", frequency="W-SAT"),
+        {"name": "statsmodels' co2", "rows": len(values), "sha256": hashlib.sha256(values.tobytes()).hexdigest()},
+    )  # fmt: skip

@@ -8,15 +8,13 @@ from typing import NamedTuple, cast
 
 import numpy as np
 
-from gatedrnn.data.forecast.embedded import weekly_co2
 from gatedrnn.data.forecast.frequency import calendar_features
 from gatedrnn.data.forecast.seasons import seasons_of
-from gatedrnn.data.forecast.table import Columns, SeriesTable, read_table
-from gatedrnn.data.scale import ROUNDING, deviation_of, first_beyond, scale_of
+from gatedrnn.data.forecast.table import Columns, SeriesTable, read_table, weekly_co2
 from gatedrnn.data.settings import ForecastTask
 from gatedrnn.data.task import TaskData
 from gatedrnn.data.times import joined_form
-from gatedrnn.data.windows import Windows
+from gatedrnn.data.windows import ROUNDING, Windows, deviation_of, first_beyond, scale_of
 from gatedrnn.errors import DataError
 from gatedrnn.records import Json
 

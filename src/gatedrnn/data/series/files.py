@@ -4,16 +4,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from gatedrnn.data.scale import first_beyond
-from gatedrnn.data.series.fields import Fields
-from gatedrnn.data.series.labelled import LabelledSeries
-from gatedrnn.data.series.long import read_long
-from gatedrnn.data.series.measurements import holds_measurements, read_measurement_files, read_measurements
-from gatedrnn.data.series.ts import read_ts
-from gatedrnn.data.series.unnamed import is_unnamed, read_unnamed
+from gatedrnn.data.series.archives import is_unnamed, read_ts, read_unnamed
+from gatedrnn.data.series.fields import Fields, LabelledSeries
+from gatedrnn.data.series.measurements import holds_measurements, read_long, read_measurement_files, read_measurements
 from gatedrnn.data.series.wav import FILE_COLUMNS, read_recordings
 from gatedrnn.data.settings import Decimal, Frames, Order
 from gatedrnn.data.tables import read_all_columns, reader
+from gatedrnn.data.windows import first_beyond
 from gatedrnn.errors import DataError
 
 

@@ -9,13 +9,12 @@ from sklearn.model_selection import train_test_split
 
 from gatedrnn.data.batches import Examples, weights_of
 from gatedrnn.data.files import in_order
-from gatedrnn.data.scale import deviation_of, scale_of
-from gatedrnn.data.series.fields import LARGEST
+from gatedrnn.data.label_arrays import notes_on_repeats, of_groups, of_times
+from gatedrnn.data.series.fields import LARGEST, LabelledSeries
 from gatedrnn.data.series.files import Reading, check_alike, check_float32, read_series
-from gatedrnn.data.series.labelled import LabelledSeries
 from gatedrnn.data.settings import SERIES_REGRESSION, SeriesTask
-from gatedrnn.data.splits import notes_on_repeats, of_groups, of_times
 from gatedrnn.data.task import TaskData
+from gatedrnn.data.windows import deviation_of, scale_of
 from gatedrnn.errors import DataError
 from gatedrnn.records import Json
 

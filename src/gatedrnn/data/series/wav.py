@@ -10,12 +10,10 @@ from scipy.io import wavfile
 from scipy.signal import ShortTimeFFT
 from scipy.signal.windows import hann
 
-from gatedrnn.data.columns import said_columns
 from gatedrnn.data.files import LABEL_COLUMNS, labels_in_column
-from gatedrnn.data.series.fields import LARGEST
-from gatedrnn.data.series.labelled import LabelledSeries
+from gatedrnn.data.series.fields import LARGEST, LabelledSeries
 from gatedrnn.data.settings import Frames
-from gatedrnn.data.tables import column_of, read_all_columns
+from gatedrnn.data.tables import column_of, read_all_columns, said_columns
 from gatedrnn.errors import DataError, reason
 
 FILE_COLUMNS = ("file", "path", "wav", "filename", "file_name", "audio")
