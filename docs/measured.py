@@ -15,7 +15,7 @@ from gatedrnn.pages import plural, signed
 from gatedrnn.records import Environment, Machine
 from gatedrnn.study.results import ComparisonResults, PlainScores, ProbeResults, Source, TaskAnswers
 from gatedrnn.study.statistics import Estimate, Sample, Table
-from gatedrnn.study.words import difference_in_words, with_interval
+from gatedrnn.study.verdict import difference_in_words, with_interval
 from gatedrnn.training.outcomes import OUTCOMES, read_outcomes
 from gatedrnn.training.result import Record, RunResult, read_record
 from gatedrnn.training.settings import RunSettings

@@ -12,8 +12,7 @@ import tempfile
 from pathlib import Path
 
 from gatedrnn.records import environment
-from gatedrnn.training.result import read_record
-from gatedrnn.training.standing import Standing
+from gatedrnn.training.result import Standing, read_record
 
 RUNS = {
     "weekly carbon dioxide": ["forecast"],

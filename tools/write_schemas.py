@@ -13,8 +13,7 @@ from gatedrnn.inspect.diagnose import Diagnosis
 from gatedrnn.study.results import ComparisonResults, Confusion, Curves, ProbeResults, Trials
 from gatedrnn.training.forecasts import Forecasts
 from gatedrnn.training.report import Hardest
-from gatedrnn.training.result import Record, RunResult
-from gatedrnn.training.standing import Standing
+from gatedrnn.training.result import Record, RunResult, Standing
 
 FOLDER = Path(__file__).parents[1] / "docs" / "schemas"
 RECORDS: dict[str, type[Record] | type[BenchRecord]] = {

@@ -22,17 +22,16 @@ if TYPE_CHECKING:
     from pydantic import ValidationError
     from transformers import PreTrainedTokenizerFast
 
-    from gatedrnn.data.forecast.future import Asked
+    from gatedrnn.data.forecast.task import Asked
     from gatedrnn.data.frames import Data, Frame
     from gatedrnn.models import GatedRNNForForecasting
     from gatedrnn.models.modeling import GatedRNNPreTrainedModel
     from gatedrnn.training.callbacks import Callbacks
     from gatedrnn.training.forecasts import Forecasts
     from gatedrnn.training.loop import OnStep
-    from gatedrnn.training.result import RunResult
+    from gatedrnn.training.result import RunResult, Standing
     from gatedrnn.training.score import ForecastsScored, Scored, TextScored
     from gatedrnn.training.settings import RunSettings
-    from gatedrnn.training.standing import Standing
 
 Baselines: TypeAlias = Literal["plain", "none"]
 """Whether plain methods are fitted beside a run."""
@@ -105,8 +104,7 @@ class Run:
     @property
     def standing(self) -> "Standing | None":
         """The run beside plain methods on the same test split; None if they were left out."""
-        from gatedrnn.training.result import read_record
-        from gatedrnn.training.standing import Standing
+        from gatedrnn.training.result import Standing, read_record
 
         return read_record(self._files.standing, Standing) if self._files.standing.exists() else None
 
@@ -231,8 +229,7 @@ class Run:
         Raises:
             DataError: the model is a language model, or the data cannot be read or do not fit it.
         """
-        from gatedrnn.data.frames import frame_like, on_disk
-        from gatedrnn.data.writing import check_output, write_predictions
+        from gatedrnn.data.frames import check_output, frame_like, on_disk, write_predictions
         from gatedrnn.training.predict import predicted_columns
         from gatedrnn.training.resources import use_threads
 
@@ -648,7 +645,7 @@ def _complete(folder: Path, task: str, baselines: Baselines, asked: "Asked | Non
 
             write_hardest(folder)
         if baselines != "none":
-            from gatedrnn.study.standing import write_standing
+            from gatedrnn.study.plain import write_standing
 
             write_standing(folder)
         write_report(folder)

@@ -9,8 +9,7 @@ from scipy.io import wavfile
 from tolerances import assert_equal_within
 
 from gatedrnn.data import Examples, Windows, data_settings, load_task
-from gatedrnn.data.forecast.future import asked_of
-from gatedrnn.data.forecast.task import read_tables
+from gatedrnn.data.forecast.task import asked_of, read_tables
 from gatedrnn.models import GatedRNNForForecasting
 from gatedrnn.training.forecasts import quantiles_of
 from gatedrnn.training.loop import run

@@ -8,9 +8,8 @@ import pytest
 from pages import ENGLISH, GUIDE, KOREAN, ROOT, blocks
 
 from gatedrnn.study.results import ComparisonResults
-from gatedrnn.study.words import difference_in_words, with_interval
-from gatedrnn.training.result import read_record
-from gatedrnn.training.standing import Standing
+from gatedrnn.study.verdict import difference_in_words, with_interval
+from gatedrnn.training.result import Standing, read_record
 
 sys.path.insert(0, str(ROOT / "docs"))
 import links as site_links

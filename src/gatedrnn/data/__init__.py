@@ -98,7 +98,7 @@ def _loaded(settings: DataSettings) -> "TaskData":
 
             return load_text_regression(settings)
         case TaggingTask():
-            from gatedrnn.data.tagging import load_tagging
+            from gatedrnn.data.text import load_tagging
 
             return load_tagging(settings)
         case SeriesTask():

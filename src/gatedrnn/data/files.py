@@ -22,8 +22,7 @@ from gatedrnn.data.labels import (
     tags_in_column,
     words_in_column,
 )
-from gatedrnn.data.lines import ending_of
-from gatedrnn.data.rows import RawTable, is_number_of_column
+from gatedrnn.data.rows import RawTable, ending_of, is_number_of_column
 from gatedrnn.data.series.fields import is_number, numbers_of
 from gatedrnn.data.settings import Order
 from gatedrnn.data.tables import (

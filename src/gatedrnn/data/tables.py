@@ -11,8 +11,16 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
-from gatedrnn.data.lines import check_text, check_unequal, columns_of, ending_of, read_fields, sheet_of
-from gatedrnn.data.rows import RawTable, read_columns
+from gatedrnn.data.rows import (
+    RawTable,
+    check_text,
+    check_unequal,
+    columns_of,
+    ending_of,
+    read_columns,
+    read_fields,
+    sheet_of,
+)
 from gatedrnn.errors import DataError, Error, reason
 
 Given = ParamSpec("Given")

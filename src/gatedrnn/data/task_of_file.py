@@ -17,8 +17,7 @@ from gatedrnn.data.files import (
     with_names,
 )
 from gatedrnn.data.labels import are_measured, holds_lists
-from gatedrnn.data.lines import ending_of, fields_of
-from gatedrnn.data.rows import RawTable
+from gatedrnn.data.rows import RawTable, ending_of, fields_of
 from gatedrnn.data.series.archives import is_regression, is_unnamed
 from gatedrnn.data.series.fields import is_number
 from gatedrnn.data.series.files import named_files

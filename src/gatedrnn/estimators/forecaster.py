@@ -13,9 +13,8 @@ from numpy.random import RandomState
 from sklearn.utils.validation import check_is_fitted
 
 from gatedrnn.data import FORECAST, Windows
-from gatedrnn.data.forecast.future import Asked, asked_of
 from gatedrnn.data.forecast.table import Columns, SeriesTable, read_table
-from gatedrnn.data.forecast.task import check_float32, naive_error, over_series, with_calendar
+from gatedrnn.data.forecast.task import Asked, asked_of, check_float32, naive_error, over_series, with_calendar
 from gatedrnn.data.frames import Data, Frame, InMemory, frame_of, on_disk, table_of
 from gatedrnn.data.windows import OneSeries, deviation_of
 from gatedrnn.errors import DataError

@@ -21,12 +21,11 @@ from gatedrnn.models.modeling import GatedRNNPreTrainedModel
 from gatedrnn.models.opening import open_model
 from gatedrnn.records import Machine, environment
 from gatedrnn.shapes import Series
-from gatedrnn.training.finished import model_place
+from gatedrnn.training.finished import data_of, model_place
 from gatedrnn.training.folder import RunFolder
 from gatedrnn.training.model import HEADS
 from gatedrnn.training.result import Record
 from gatedrnn.training.sample import load_language_model
-from gatedrnn.training.so_far import data_of
 
 SHUT, OPEN = 0.05, 0.95
 """Bounds of gates: shut below the first, open above the second."""

@@ -19,7 +19,7 @@ from gatedrnn.study.results import (
 )
 from gatedrnn.study.settings import BESIDE
 from gatedrnn.study.statistics import Estimate
-from gatedrnn.study.words import steps_below
+from gatedrnn.study.verdict import steps_below
 
 CONFUSABLE = 20
 """The most classes of which a confusion table is still legible."""

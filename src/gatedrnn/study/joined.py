@@ -22,7 +22,7 @@ from gatedrnn.errors import UsageError
 from gatedrnn.pages import plural
 from gatedrnn.study.results import ComparisonResults
 from gatedrnn.study.statistics import ERROR, Array, Verdict
-from gatedrnn.study.words import listed, with_interval
+from gatedrnn.study.verdict import listed, with_interval
 
 RESAMPLES = 9_999
 """The most permutations of ranks that are drawn."""

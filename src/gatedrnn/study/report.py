@@ -16,7 +16,7 @@ from gatedrnn.study import probe_summary, tables, verdict
 from gatedrnn.study.figures import figures, rank_figure, reach_figure, shows_confusion
 from gatedrnn.study.joined import Joined, join, left_out, rank_rows, score_rows, sentences, verdict_rows
 from gatedrnn.study.results import ComparisonResults, Confusion, Curves, Measured, ProbeResults, beside
-from gatedrnn.study.words import MATCH_WORDS
+from gatedrnn.study.verdict import MATCH_WORDS
 from gatedrnn.training.outcomes import OUTCOMES, Outcomes, read_outcomes
 from gatedrnn.training.result import read_record
 

@@ -15,7 +15,7 @@ from gatedrnn.study.joined import sentences as joined_sentences
 from gatedrnn.study.match import MARKED
 from gatedrnn.study.results import ComparisonResults, Confusion, ContenderResults, PlainScores, ProbeResults, run_name
 from gatedrnn.study.statistics import Estimate
-from gatedrnn.study.words import MATCH_WORDS, NONE, difference_in_words, removed, steps_below, with_interval
+from gatedrnn.study.verdict import MATCH_WORDS, NONE, difference_in_words, removed, steps_below, with_interval
 from gatedrnn.terminal import Console
 from gatedrnn.training.outcomes import Outcomes
 from gatedrnn.training.result import Scores

@@ -10,22 +10,20 @@ from pydantic import Field
 
 from gatedrnn import manifest
 from gatedrnn.data import TaskData, Windows, load_task
-from gatedrnn.data.forecast.future import Asked, asked_of, read_asked
 from gatedrnn.data.forecast.table import Columns
-from gatedrnn.data.forecast.task import check_float32, read_tables
+from gatedrnn.data.forecast.task import Asked, asked_of, check_float32, read_asked, read_tables
+from gatedrnn.data.frames import write_predictions
 from gatedrnn.data.rows import RawTable
 from gatedrnn.data.settings import ForecastTask
-from gatedrnn.data.writing import write_predictions
 from gatedrnn.errors import DataError
 from gatedrnn.models import GatedRNNForForecasting
 from gatedrnn.models.forecast_units import naive_forecast
 from gatedrnn.pages import plural
 from gatedrnn.records import Json
-from gatedrnn.training.finished import open_finished, open_tested
+from gatedrnn.training.finished import data_of, open_finished, open_tested
 from gatedrnn.training.folder import RunFolder
 from gatedrnn.training.forecast_scores import ForecastTally
 from gatedrnn.training.result import Record
-from gatedrnn.training.so_far import data_of
 
 ROWS = 256
 """Series that are forecast together."""

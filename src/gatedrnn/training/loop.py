@@ -251,7 +251,7 @@ class Trainer:
         if settings.train.gradient_checkpointing:
             model.activation_checkpointing_enable()
         if settings.shard:
-            from gatedrnn.training.shards import Shards  # which imports much of torch.distributed
+            from gatedrnn.training.sharing import Shards  # which imports much of torch.distributed
 
             self.sharing: Sharing = Shards(self.accelerator, model, self._optimizer)
         else:

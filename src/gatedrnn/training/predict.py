@@ -27,8 +27,7 @@ from gatedrnn.data.rows import RawTable
 from gatedrnn.data.series.files import Reading, check_alike, check_float32, read_series
 from gatedrnn.data.series.task import gaps_of, labels_as_numbers
 from gatedrnn.data.tables import read_all_columns, said_columns
-from gatedrnn.data.tagging import encode_words, step_labels
-from gatedrnn.data.text import encode_texts
+from gatedrnn.data.text import encode_texts, encode_words, step_labels
 from gatedrnn.errors import DataError
 from gatedrnn.models import GatedRNNForForecasting
 from gatedrnn.models.configuration import GatedRNNConfig

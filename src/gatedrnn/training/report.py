@@ -14,16 +14,14 @@ from gatedrnn import manifest
 from gatedrnn.data import Examples, TaskData
 from gatedrnn.pages import COLOURS, GREY, environment_rows, write_page
 from gatedrnn.records import environment, read_json
-from gatedrnn.training.finished import label_names, open_finished, outcomes_of
+from gatedrnn.training.finished import data_of, label_names, open_finished, outcomes_of
 from gatedrnn.training.folder import RunFolder, read_metrics
 from gatedrnn.training.forecasts import Drawn, Forecasts
 from gatedrnn.training.metrics import classes_of
 from gatedrnn.training.model import scores_of
 from gatedrnn.training.outcomes import Outcomes
 from gatedrnn.training.predict import class_names, label_of, log_probabilities, outputs_of
-from gatedrnn.training.result import Record, RunResult, read_record
-from gatedrnn.training.so_far import data_of
-from gatedrnn.training.standing import Standing
+from gatedrnn.training.result import Record, RunResult, Standing, read_record
 
 SHOWN = 6
 MOST_READ = 1000

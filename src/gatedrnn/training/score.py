@@ -25,7 +25,7 @@ from gatedrnn.errors import DataError, UsageError
 from gatedrnn.models import GatedRNNConfig, GatedRNNForForecasting
 from gatedrnn.records import Json
 from gatedrnn.training.evaluate import token_losses
-from gatedrnn.training.finished import labelled_by, open_finished, open_tested
+from gatedrnn.training.finished import data_of, labelled_by, open_finished, open_tested
 from gatedrnn.training.folder import RunFolder
 from gatedrnn.training.forecast_scores import tally_streams, tally_windows
 from gatedrnn.training.metrics import (
@@ -51,7 +51,6 @@ from gatedrnn.training.predict import (
 )
 from gatedrnn.training.result import Scores
 from gatedrnn.training.sample import load_language_model
-from gatedrnn.training.so_far import data_of
 
 
 class LabelScores(NamedTuple):

@@ -29,7 +29,7 @@ from gatedrnn.training.loop import run
 from gatedrnn.training.outcomes import read_outcomes
 from gatedrnn.training.result import read_record
 from gatedrnn.training.sample import load_language_model
-from gatedrnn.training.shards import SafeReader
+from gatedrnn.training.sharing import SafeReader
 from gatedrnn.trust import trusting
 
 AUTO = ("AutoConfig", "AutoModel", "AutoModelForCausalLM", "AutoModelForSequenceClassification")

@@ -8,7 +8,7 @@ from text_files import refused, same
 
 from gatedrnn.data import data_settings, load_task
 from gatedrnn.data.probes import IGNORED, PROBES, labels_in, scaled
-from gatedrnn.data.probes.groups import elements, neighbours
+from gatedrnn.data.probes.suite import elements, neighbours
 from gatedrnn.data.probes.task import LABELS, MOST_ROWS, STEPS_PER_EPOCH, TOKENS, VALIDATED
 from gatedrnn.errors import UsageError
 

@@ -12,9 +12,8 @@ from text_files import refused, written
 
 from gatedrnn.data import data_settings
 from gatedrnn.data.forecast.frequency import calendar_features
-from gatedrnn.data.forecast.future import read_asked
 from gatedrnn.data.forecast.table import Columns, read_table
-from gatedrnn.data.forecast.task import load_forecast
+from gatedrnn.data.forecast.task import load_forecast, read_asked
 from gatedrnn.data.series.archives import read_ts
 from gatedrnn.data.series.fields import Fields, numbers_of
 from gatedrnn.data.series.files import Reading, check_rate, named_files, read_series

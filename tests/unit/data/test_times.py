@@ -12,9 +12,8 @@ from text_files import refused, written
 
 from gatedrnn.data import data_settings
 from gatedrnn.data.forecast.frequency import Frequency, as_frequency, frequency_of
-from gatedrnn.data.forecast.future import asked_of
 from gatedrnn.data.forecast.table import Columns, read_table
-from gatedrnn.data.forecast.task import load_forecast, read_tables
+from gatedrnn.data.forecast.task import asked_of, load_forecast, read_tables
 from gatedrnn.data.series.files import Reading, check_unit, read_series
 from gatedrnn.data.series.task import load_series_task
 from gatedrnn.data.times import read_times

@@ -11,14 +11,14 @@ def moments_alone(speed_in_a_moment):
 @pytest.fixture
 def started(monkeypatch):
     """The runs that begin, or go on, in this process: the last two names of their folders."""
-    from gatedrnn.executors import executor
+    from gatedrnn.executors import work
 
-    found, original = [], executor.run
+    found, original = [], work.run
 
     def noted(settings, path, on_step=None):
         if not (path / "result.json").exists():
             found.append("/".join(path.parts[-2:]))
         return original(settings, path, on_step)
 
-    monkeypatch.setattr(executor, "run", noted)
+    monkeypatch.setattr(work, "run", noted)
     return found

@@ -5,13 +5,13 @@ from contextlib import contextmanager
 import pytest
 
 from gatedrnn.errors import NonFiniteLoss
-from gatedrnn.executors import executor
+from gatedrnn.executors import work
 
 
 @contextmanager
 def diverging(*folders):
     """Let the runs of this process diverge whose folders end so."""
-    original = executor.run
+    original = work.run
 
     def run(settings, path, on_step=None):
         if path.as_posix().endswith(folders):
@@ -19,5 +19,5 @@ def diverging(*folders):
         return original(settings, path, on_step)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(executor, "run", run)
+        patch.setattr(work, "run", run)
         yield

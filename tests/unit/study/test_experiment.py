@@ -25,8 +25,7 @@ from gatedrnn.study.report import write_report
 from gatedrnn.study.results import ComparisonResults, Confusion, Curves, beside
 from gatedrnn.study.statistics import Estimate
 from gatedrnn.study.tables import score_rows
-from gatedrnn.study.verdict import headline, verdict
-from gatedrnn.study.words import difference_in_words
+from gatedrnn.study.verdict import difference_in_words, headline, verdict
 from gatedrnn.timing import Samples
 from gatedrnn.training.loop import Trainer
 from gatedrnn.training.outcomes import OUTCOMES, read_outcomes

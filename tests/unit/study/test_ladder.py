@@ -12,7 +12,7 @@ from finished_comparison import small_comparison
 
 from gatedrnn.data import data_settings, load_task
 from gatedrnn.errors import NoMatch
-from gatedrnn.executors.executor import Ended
+from gatedrnn.executors.work import Ended
 from gatedrnn.kinds import kind_of
 from gatedrnn.pages import signed
 from gatedrnn.registry import CELLS
@@ -24,8 +24,7 @@ from gatedrnn.study.report import read_comparison
 from gatedrnn.study.results import Speed
 from gatedrnn.study.settings import BESIDE, LADDERS, CompareSettings, ContenderSettings
 from gatedrnn.study.tables import ladder_rows
-from gatedrnn.study.verdict import headline
-from gatedrnn.study.words import REMOVED, removed, steps_below
+from gatedrnn.study.verdict import REMOVED, headline, removed, steps_below
 from gatedrnn.training.result import RunResult, read_record
 from gatedrnn.training.settings import ModelSettings, TrainSettings
 

@@ -8,25 +8,23 @@ import numpy as np
 import pytest
 from finished import copy_of
 
-from gatedrnn.study import forecast_baselines, standing
-from gatedrnn.study.plain import constant
-from gatedrnn.study.standing import write_standing
-from gatedrnn.training.finished import outcomes_of
+from gatedrnn.study import forecast_baselines, plain
+from gatedrnn.study.plain import constant, write_standing
+from gatedrnn.training.finished import data_of, outcomes_of
 from gatedrnn.training.folder import RunFolder
 from gatedrnn.training.objective import ACCURACY, MASE
 from gatedrnn.training.outcomes import of_rows
 from gatedrnn.training.report import write_report
-from gatedrnn.training.so_far import data_of
-from gatedrnn.training.standing import Plain, Standing
+from gatedrnn.training.result import Plain, Standing
 
 
 def test_a_run_stands_beside_the_plain_methods_that_begin_in_time(series_run, tmp_path, monkeypatch):
     run = copy_of(series_run, tmp_path)
     clock = iter([0.0, 0.0, 1.0, 3.5, 4.0])
-    monkeypatch.setattr(standing, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
+    monkeypatch.setattr(plain, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
     data = data_of(RunFolder(run))
     methods = [(name, lambda name=name: constant(data)._replace(name=name)) for name in "abc"]
-    monkeypatch.setattr(standing, "each_baseline", lambda *_: methods)
+    monkeypatch.setattr(plain, "each_baseline", lambda *_: methods)
     found = write_standing(run)
     assert ([one.name for one in found.plain], found.left_out) == (
         ["majority class", "a"],
@@ -40,7 +38,7 @@ def test_a_run_stands_beside_the_plain_methods_that_begin_in_time(series_run, tm
 
 def test_a_method_of_an_extra_that_is_not_installed_is_named(forecast_run, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "statsforecast", None)
-    monkeypatch.setattr(standing, "SECONDS_A_REFIT", 1e-9)
+    monkeypatch.setattr(plain, "SECONDS_A_REFIT", 1e-9)
     monkeypatch.setattr(forecast_baselines, "STEPS", 1)
     found = write_standing(copy_of(forecast_run, tmp_path))
     assert found.left_out[:2] == [
@@ -52,7 +50,7 @@ def test_a_method_of_an_extra_that_is_not_installed_is_named(forecast_run, tmp_p
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "count"), [("series_run", 3), ("forecast_run", 6), ("digits_run", 2)])
 def test_every_kind_of_run_has_plain_methods_beside_it(kind, count, request, tmp_path, monkeypatch):
-    monkeypatch.setattr(standing, "LEAST_SECONDS", 600.0)
+    monkeypatch.setattr(plain, "LEAST_SECONDS", 600.0)
     found = write_standing(copy_of(request.getfixturevalue(kind), tmp_path))
     assert len(found.plain) == count and not found.left_out and len(found.sentences()) > 1
 
@@ -61,11 +59,11 @@ def test_a_difference_is_told_where_its_interval_over_examples_leaves_out_zero()
     random = np.random.default_rng(0)
     own = of_rows(random.random(400) < 0.6, np.ones(400))
     much, little = (of_rows(random.random(400) < rate, np.ones(400)) for rate in (0.9, 0.62))
-    assert standing._against(much, own, ACCURACY) == "better" and standing._against(own, much, ACCURACY) == "worse"
-    assert standing._against(little, own, ACCURACY) == standing._against(own, own, ACCURACY) == "open"
-    assert standing._against(much, own, MASE) == "worse"  # of errors
+    assert plain._against(much, own, ACCURACY) == "better" and plain._against(own, much, ACCURACY) == "worse"
+    assert plain._against(little, own, ACCURACY) == plain._against(own, own, ACCURACY) == "open"
+    assert plain._against(much, own, MASE) == "worse"  # of errors
     two = [of_rows(np.array(values), np.ones(2)) for values in ([1.0, 1.1], [1.3, 1.5])]
-    assert standing._against(*two, MASE) == "open", "of two windows, one is no wonder"
+    assert plain._against(*two, MASE) == "open", "of two windows, one is no wonder"
 
 
 def test_what_loses_is_said_first():
@@ -98,9 +96,9 @@ def test_the_length_of_training_is_judged_by_where_validation_was_best(best, epo
     )
     settings = SimpleNamespace(train=SimpleNamespace(epochs=epochs, total_steps=total, weights="best"))
     result = SimpleNamespace(best_step=best, steps=100)
-    assert standing._of_length(RunFolder(tmp_path), result, settings) == said
+    assert plain._of_length(RunFolder(tmp_path), result, settings) == said
     settings.train.weights = "last"  # whose step says nothing of validation
-    assert standing._of_length(RunFolder(tmp_path), result, settings) is None
+    assert plain._of_length(RunFolder(tmp_path), result, settings) is None
 
 
 def test_a_class_that_is_never_predicted_is_named():
@@ -108,6 +106,6 @@ def test_a_class_that_is_never_predicted_is_named():
     result = SimpleNamespace(confusion={"test": [[9, 0, 0], [3, 0, 0], [0, 0, 0]]})
     settings = SimpleNamespace(train=SimpleNamespace(class_weight=None))
     said = "Class 'pos' was never predicted on the test: --class-weight balanced."
-    assert standing._of_classes(data, result, settings) == said
+    assert plain._of_classes(data, result, settings) == said
     settings.train.class_weight = "balanced"
-    assert standing._of_classes(data, result, settings) is None
+    assert plain._of_classes(data, result, settings) is None

@@ -17,14 +17,13 @@ from gatedrnn.data import Windows, data_settings, load_task
 from gatedrnn.data.windows import OneSeries
 from gatedrnn.errors import DataError
 from gatedrnn.models import GatedRNNForForecasting
-from gatedrnn.training.finished import open_finished, open_tested
+from gatedrnn.training.finished import data_of, open_finished, open_tested
 from gatedrnn.training.folder import RunFolder
 from gatedrnn.training.forecast_scores import ForecastTally
 from gatedrnn.training.forecasts import write_forecasts
 from gatedrnn.training.loop import run
 from gatedrnn.training.outcomes import of_windows
 from gatedrnn.training.settings import ModelSettings, RunSettings, TrainSettings
-from gatedrnn.training.so_far import data_of
 
 
 def rows_of(path):

@@ -12,11 +12,10 @@ from train_helpers import digits_settings
 
 from gatedrnn.errors import DataError, Interrupted
 from gatedrnn.inspect.diagnose import from_run
-from gatedrnn.training.finished import open_finished
+from gatedrnn.training.finished import model_so_far, open_finished
 from gatedrnn.training.folder import RunFolder
 from gatedrnn.training.loop import run, with_length
 from gatedrnn.training.score import score_predictions
-from gatedrnn.training.so_far import model_so_far
 
 CONSTANT = {"schedule": "constant", "warmup": 0.0, "validate_every": 5}
 

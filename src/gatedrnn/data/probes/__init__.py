@@ -1,10 +1,6 @@
 """Small tasks that each ask one thing of a cell."""
 
-from gatedrnn.data.probes.adding import ADDING
-from gatedrnn.data.probes.groups import GROUPS
-from gatedrnn.data.probes.probe import IGNORED, Probe, labels_in, scaled
-from gatedrnn.data.probes.recall import RECALL
-from gatedrnn.data.probes.strings import STRINGS
+from gatedrnn.data.probes.suite import ADDING, GROUPS, IGNORED, RECALL, STRINGS, Probe, labels_in, scaled
 
 PROBES: dict[str, Probe] = {probe.name: probe for probe in (*GROUPS, *STRINGS, *RECALL, *ADDING)}
 """Every probe by its name."""

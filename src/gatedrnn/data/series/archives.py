@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gatedrnn.data.lines import SEPARATORS, fields_of
+from gatedrnn.data.rows import SEPARATORS, fields_of
 from gatedrnn.data.series.fields import (
     AS_SHOWN,
     MISSING,
