@@ -95,7 +95,7 @@ def _words(first: ComparisonResults, outcomes: dict[str, Outcomes]) -> dict[tupl
         outcomes_of_runs = [outcomes[run] for run in runs]
         values = np.array([outcome.values for outcome in outcomes_of_runs])
         samples.append(Sample(values, outcomes_of_runs[0].counts, first.metric.score, name in fixed))
-    return {(names[pair.first], names[pair.second]): pair.verdict for pair in Table(samples).pairs(first.margin)}
+    return {(pair.contender, pair.other): pair.verdict for pair in Table(samples, names).pairs(first.margin)}
 
 
 if __name__ == "__main__":

@@ -64,7 +64,7 @@ def simulate(contenders: int, seeds: int, examples: int, replicates: int) -> Cel
         covered += [holds(estimate, value) for estimate, value in zip(table.estimates(), truth.tolist(), strict=True)]
         if contenders > 1:
             pairs = table.pairs(MARGIN)
-            differences = [float(truth[pair.first] - truth[pair.second]) for pair in pairs]
+            differences = [float(truth[int(pair.contender)] - truth[int(pair.other)]) for pair in pairs]
             held = [holds(pair.difference, value) for pair, value in zip(pairs, differences, strict=True)]
             of_pairs += held
             whole.append(all(held))
@@ -72,7 +72,7 @@ def simulate(contenders: int, seeds: int, examples: int, replicates: int) -> Cel
             decided += [pair.verdict != "cannot tell" for pair in pairs]
             best, rivals = table.rivals(MARGIN)
             taken.append(not rivals)
-            falsely.append(not rivals and truth.max() > truth[best] + MARGIN)
+            falsely.append(not rivals and truth.max() > truth[int(best)] + MARGIN)
     shares = [of_pairs, whole, false, taken, falsely, decided]
     of_tables = [float(np.mean(share)) if share else None for share in shares]
     return Cell(contenders, seeds, examples, replicates, float(np.mean(covered)), *of_tables)

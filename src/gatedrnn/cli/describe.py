@@ -72,7 +72,7 @@ def print_model(folder: Path) -> None:
     for part in parts:
         table.add_row(part.name, part.what, f"{part.trained:,}", f"{part.fitted:,}")
     console.print(table)
-    state, work = structure["state_size"], structure["multiply_adds_per_step"]
+    state, work = structure.state_size, structure.multiply_adds_per_step
     lines = [("answer", sentence) for sentence in answers_of(model)]
     lines += [] if state is None else [("state", f"{state:,} elements a sequence")]
     for title, text in [*lines, ("work", f"{work:,} multiply-adds a step")]:

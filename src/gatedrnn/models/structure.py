@@ -1,6 +1,7 @@
 """A model's structure in numbers: parameters by part, state size, multiply-adds per step."""
 
-from typing import TypedDict
+from collections import Counter
+from dataclasses import dataclass
 
 import torch
 from torch import nn
@@ -13,7 +14,6 @@ from gatedrnn.models.convolution import Convolution
 from gatedrnn.models.modeling import BackbonePart, GatedRNNBlock, GatedRNNEmbeddings, GatedRNNPreTrainedModel
 from gatedrnn.registry import CELLS
 
-PARTS = ("embedding", "core", "block", "head")
 OTHERS = {
     "classifier": "head", "lm_head": "head", "head": "head", "projection": "core", "linear_path": "linear_path",
 }  # fmt: skip
@@ -21,10 +21,65 @@ OTHERS = {
 parameters are fitted and frozen."""
 
 
-def count_parameters(model: nn.Module) -> dict[str, int]:
-    """Parameters of embedding, recurrent core (the cells and their output projections; a whole backbone), block
-    (normalisation and feed-forward) and head; of convolutions and a linear path where there are some; their total.
-    Those of several members are counted together."""
+RECORD = {"use_attribute_docstrings": True}
+"""The configuration of these classes as parts of records: their docstrings describe them in schemas too."""
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """Parameters by part; the core is the cells with their output projections, or a whole backbone, and the block
+    normalisation and feed-forward. Those of several members are counted together."""
+
+    __pydantic_config__ = RECORD
+
+    embedding: int
+    core: int
+    block: int
+    head: int
+    total: int
+    convolution: int = 0
+    linear_path: int = 0
+    """Fitted, not trained: of random convolutions and the map of them."""
+
+
+@dataclass(frozen=True)
+class Initialisation:
+    """The schemes of initial weights and biases, as `weight_init` and `bias_init` take them."""
+
+    weights: str
+    biases: str
+
+
+@dataclass(frozen=True)
+class Structure:
+    """Layers, widths and gates of a model."""
+
+    __pydantic_config__ = RECORD
+
+    cell: str
+    options: dict[str, OptionValue]
+    """The options of its cells, defaults included."""
+    layers: int
+    bidirectional: bool
+    hidden_size: int
+    embedding_size: int
+    gates: list[str]
+    reads_state: bool
+    initialisation: Initialisation | None
+    """The initialisation of a cell; None for a backbone."""
+    block: bool
+    pooling: str
+    state_size: int | None
+    """Elements of the state of one sequence, all layers together; None of a backbone, which has none of constant
+    size."""
+    multiply_adds_per_step: int
+    """The multiply-adds of matrix products with one row per step: the cores', the block's, and those of a linear map of
+    numbers. An embedding table, a linear path and the head cost none; elementwise operations are not counted. A
+    backbone's are counted as it runs, those of attention too."""
+
+
+def count_parameters(model: nn.Module) -> Parameters:
+    """The parameters of a model, by part."""
     owner: dict[int, str] = {}
     for module in model.modules():
         core: list[nn.Module] = []
@@ -37,48 +92,16 @@ def count_parameters(model: nn.Module) -> dict[str, int]:
         elif isinstance(module, GatedRNNBlock):
             core = [module.layer, module.projection]
         owner |= {id(p): "core" for part in core for p in part.parameters()}
-    counts = dict.fromkeys(PARTS, 0)
+    counts = Counter[str](dict.fromkeys(("embedding", "core", "block", "head"), 0))
     for name, parameter in model.named_parameters():
-        part = owner.get(id(parameter), _part_of(name))
-        counts[part] = counts.get(part, 0) + parameter.numel()
-    return counts | {"total": sum(counts.values())}
+        counts[owner.get(id(parameter), _part_of(name))] += parameter.numel()
+    return Parameters(**counts, total=counts.total())
 
 
 def _part_of(name: str) -> str:
     """The part of a parameter that is of no embedding, layer or block: by its module, also of a further member."""
     first, *rest = name.split(".")
     return OTHERS.get(rest[1] if first == "others" else first, "block")
-
-
-class Initialisation(TypedDict):
-    """Names of the schemes, as `weight_init` and `bias_init` take them."""
-
-    weights: str
-    biases: str
-
-
-class Structure(TypedDict):
-    """A model's structure, as results.json has it."""
-
-    cell: str
-    options: dict[str, OptionValue]
-    """The options of its cells, defaults included."""
-    layers: int
-    bidirectional: bool
-    hidden_size: int
-    embedding_size: int
-    gates: list[str]
-    reads_state: bool
-    initialisation: Initialisation | None
-    """The initialisation of a cell; the key of files since the first version."""
-    block: bool
-    pooling: str
-    state_size: int | None
-    """Elements of the state of one sequence; None of a backbone, which has none of constant size."""
-    multiply_adds_per_step: int
-    """The multiply-adds of matrix products with one row per step: the cores', the block's, and those of a linear map of
-    numbers. An embedding table and a linear path cost none; elementwise operations are not counted. A backbone's are
-    counted as it runs, those of attention too."""
 
 
 def describe_structure(model: GatedRNNPreTrainedModel, steps: int = 1) -> Structure:
@@ -107,21 +130,21 @@ def describe_structure(model: GatedRNNPreTrainedModel, steps: int = 1) -> Struct
     if backbone is not None:
         products = multiply_adds(backbone, config.embedding_size, steps)
         products += config.input_features * config.embedding_size
-    return {
-        "cell": config.cell,
-        "options": options,
-        "layers": config.num_hidden_layers,
-        "bidirectional": config.bidirectional,
-        "hidden_size": config.hidden_size,
-        "embedding_size": config.embedding_size,
-        "gates": list(gates),
-        "reads_state": any(layer._kind.iterates for layer in layers),
-        "initialisation": {"weights": layers[0].weight_init, "biases": layers[0].bias_init} if layers else None,
-        "block": config.block,
-        "pooling": config.pooling,
-        "state_size": sum(directions * layer.num_layers * sum(layer.state_sizes()) for layer in layers) or None,
-        "multiply_adds_per_step": products,
-    }
+    return Structure(
+        cell=config.cell,
+        options=options,
+        layers=config.num_hidden_layers,
+        bidirectional=config.bidirectional,
+        hidden_size=config.hidden_size,
+        embedding_size=config.embedding_size,
+        gates=list(gates),
+        reads_state=any(layer._kind.iterates for layer in layers),
+        initialisation=Initialisation(layers[0].weight_init, layers[0].bias_init) if layers else None,
+        block=config.block,
+        pooling=config.pooling,
+        state_size=sum(directions * layer.num_layers * sum(layer.state_sizes()) for layer in layers) or None,
+        multiply_adds_per_step=products,
+    )
 
 
 def multiply_adds(part: BackbonePart, features: int, steps: int) -> int:

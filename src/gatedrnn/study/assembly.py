@@ -30,8 +30,6 @@ from gatedrnn.study.results import (
     Curve,
     Curves,
     Data,
-    Metric,
-    PairResults,
     PlainFit,
     PlainScores,
     SearchResults,
@@ -40,13 +38,13 @@ from gatedrnn.study.results import (
     run_name,
 )
 from gatedrnn.study.settings import CompareSettings, step_above
-from gatedrnn.study.statistics import MARGINS, Estimate, Sample, Table
+from gatedrnn.study.statistics import MARGINS, Estimate, Pair, Sample, Table
 from gatedrnn.timing import interleave
 from gatedrnn.training.folder import RunFolder, read_metrics
 from gatedrnn.training.loop import Trainer
 from gatedrnn.training.objective import metric_of
 from gatedrnn.training.outcomes import Outcomes
-from gatedrnn.training.result import Record, RunResult, RunScores
+from gatedrnn.training.result import Metric, Record, RunResult, RunScores
 from gatedrnn.training.settings import RunSettings
 from gatedrnn.trust import canonical_name, file_of, is_in_file
 
@@ -148,7 +146,7 @@ class Compared(NamedTuple):
 
     scores: dict[str, dict[str, Estimate]]
     """The estimates by name and split."""
-    pairs: list[PairResults]
+    pairs: list[Pair]
     rivals: list[str]
     """The rivals of the best, as in `ComparisonResults`."""
 
@@ -170,7 +168,7 @@ def assembled(
         measured: what differs from one time to the next.
     """
     ladder, seeds = settings.contenders.ladder, settings.contenders.seeds
-    metric = Metric.model_validate(metric_of(data), from_attributes=True)
+    metric = metric_of(data)
     runs = {method.name: [run_name(method.name, seed) for seed in seeds] for method in compared}
     margin = MARGINS[metric.score] if margin is None else margin
     judged = statistics_of(runs, [method.name for method in plain], outcomes, metric, margin)
@@ -244,23 +242,13 @@ def statistics_of(
             Sample(np.array([outcomes[run][split].values for run in names_of_runs]),
                    outcomes[names_of_runs[0]][split].counts, metric.score, name in plain)
             for name, names_of_runs in members.items()
-        ])
+        ], [*members])
         for split in outcomes[next(iter(members.values()))[0]]
     }  # fmt: skip
-    estimates, names = {split: table.estimates() for split, table in tables.items()}, list(members)
-    scores = {
-        name: {split: by_split[number] for split, by_split in estimates.items()} for number, name in enumerate(names)
-    }
-    pairs = [
-        PairResults(
-            contender=names[pair.first], other=names[pair.second], difference=pair.difference, better=pair.better,
-            equivalent=pair.equivalent, worse=pair.worse, verdict=pair.verdict, more_seeds=pair.more_seeds,
-            more_examples=pair.more_examples,
-        )
-        for pair in tables["test"].pairs(margin)
-    ]  # fmt: skip
+    estimates = {split: dict(zip(members, table.estimates(), strict=True)) for split, table in tables.items()}
+    scores = {name: {split: by_name[name] for split, by_name in estimates.items()} for name in members}
     _, rivals = tables["test"].rivals(margin)
-    return Compared(scores, pairs, [names[number] for number in rivals])
+    return Compared(scores, tables["test"].pairs(margin), rivals)
 
 
 def still_improving(runs: list[str], curves: Curves, metric: Metric, margin: float) -> int:

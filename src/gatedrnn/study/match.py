@@ -9,8 +9,8 @@ import torch
 from gatedrnn.data import TaskData
 from gatedrnn.errors import NoMatch, UsageError
 from gatedrnn.models.modeling import BackbonePart, GatedRNNPreTrainedModel
-from gatedrnn.models.structure import count_parameters, describe_structure
-from gatedrnn.study.results import Match, Parameters, Structure
+from gatedrnn.models.structure import Parameters, Structure, count_parameters, describe_structure
+from gatedrnn.study.results import Match
 from gatedrnn.study.settings import CompareSettings
 from gatedrnn.training.model import build_model
 from gatedrnn.trust import canonical_name
@@ -174,10 +174,7 @@ def _sized(settings: CompareSettings, data: TaskData, cell: str, width: int) -> 
     else:
         with torch.random.fork_rng(devices=[]):  # its multiply-adds are counted as it runs
             model = _built(settings, data, cell, width)
-    return _Sized(
-        Structure.model_validate(describe_structure(model, data.steps)),
-        Parameters.model_validate(count_parameters(model)), model.config.backbone is not None,
-    )  # fmt: skip
+    return _Sized(describe_structure(model, data.steps), count_parameters(model), model.config.backbone is not None)
 
 
 def core_parameters(settings: CompareSettings, data: TaskData, cell: str, width: int) -> int:
@@ -187,7 +184,7 @@ def core_parameters(settings: CompareSettings, data: TaskData, cell: str, width:
 
 def _parameters(settings: CompareSettings, data: TaskData, cell: str, width: int) -> Parameters:
     with torch.device("meta"):
-        return Parameters.model_validate(count_parameters(_built(settings, data, cell, width)))
+        return count_parameters(_built(settings, data, cell, width))
 
 
 def _built(settings: CompareSettings, data: TaskData, cell: str, width: int) -> GatedRNNPreTrainedModel:

@@ -20,9 +20,9 @@ from gatedrnn.study.text_baselines import NGramModel, text_baselines
 from gatedrnn.training.finished import data_of, outcomes_of
 from gatedrnn.training.folder import RunFolder, read_metrics
 from gatedrnn.training.metrics import judge
-from gatedrnn.training.objective import Metric, metric_of
+from gatedrnn.training.objective import metric_of
 from gatedrnn.training.outcomes import Outcomes, difference_of, of_rows, of_text
-from gatedrnn.training.result import Plain, RunResult, Standing, read_record
+from gatedrnn.training.result import Metric, Plain, RunResult, Standing, read_record
 from gatedrnn.training.settings import RunSettings
 
 LOG = logging.getLogger("gatedrnn")

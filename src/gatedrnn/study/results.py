@@ -7,9 +7,10 @@ from typing import ClassVar, Literal, TypeVar
 from pydantic import ConfigDict, Field, JsonValue
 
 from gatedrnn.kinds.kind import Tracking
+from gatedrnn.models.structure import Parameters, Structure
 from gatedrnn.records import Machine
-from gatedrnn.study.statistics import Estimate, Score, Verdict
-from gatedrnn.training.result import Record, RunMeasured, RunScores, Scores, read_record
+from gatedrnn.study.statistics import Estimate, Pair
+from gatedrnn.training.result import Metric, Record, RunMeasured, RunScores, Scores, read_record
 
 
 class Beside(Record):
@@ -86,30 +87,6 @@ def run_name(contender: str, seed: int) -> str:
     return f"{contender}/seed-{seed}"
 
 
-class Metric(Record):
-    """The score that contenders are compared by."""
-
-    name: Literal[
-        "accuracy", "balanced_accuracy", "micro_f1", "macro_f1", "auroc", "average_precision", "perplexity", "log_loss",
-        "mase", "scaled_mae", "r2", "spearman",
-    ]  # fmt: skip
-    higher_is_better: bool
-
-    @property
-    def score(self) -> Score:
-        """The form of the score that statistics are computed for."""
-        if self.name == "perplexity":
-            return "perplexity"
-        if self.name in ("r2", "spearman"):
-            return "correlation"
-        return "accuracy" if self.higher_is_better else "error"
-
-    @property
-    def sign(self) -> int:
-        """The sign of a difference that is an improvement."""
-        return 1 if self.higher_is_better else -1
-
-
 class ContendersAsked(Record):
     """The cells that were compared, and how they were matched."""
 
@@ -157,91 +134,6 @@ class Data(Record):
     """The number of examples by split: scores are means over them, and another test split would have others."""
     unit: str
     """The name of an example: "example", "document", "block of 279 tokens", "series", "block of 48 steps"."""
-
-
-class Initialisation(Record):
-    """The schemes of a contender's initial weights and biases."""
-
-    weights: str
-    biases: str
-
-
-class Structure(Record):
-    """Layers, widths and gates of a contender."""
-
-    cell: str
-    options: dict[str, JsonValue]
-    layers: int
-    bidirectional: bool
-    hidden_size: int
-    embedding_size: int
-    gates: list[str]
-    reads_state: bool
-    initialisation: Initialisation | None
-    """The initialisation of a cell; None for a backbone."""
-    block: bool
-    pooling: str
-    state_size: int | None
-    """Elements of the state of one sequence, all layers together; None of a backbone, which has none
-    of constant size."""
-    multiply_adds_per_step: int
-    """The multiply-adds of matrix products, per step of one sequence, the head left out."""
-
-
-class Parameters(Record):
-    """Parameters by part; the core is the cells with their output projections."""
-
-    embedding: int
-    core: int
-    block: int
-    head: int
-    convolution: int = 0
-    linear_path: int = 0
-    """Fitted, not trained: of random convolutions and the map of them."""
-    total: int
-
-
-class PairResults(Record):
-    """One contender against another, on the test split."""
-
-    contender: str
-    other: str
-    """A contender, or a plain baseline."""
-    difference: Estimate
-    """The difference of accuracies and errors, the contender's less the other's; of perplexities, as a part of the
-    other's."""
-    better: float | None
-    """The probability that the contender is better by more than the margin; None with one seed, as the next two."""
-    equivalent: float | None
-    worse: float | None
-    verdict: Verdict
-    """The verdict on the contender; at most one table in twenty has a false one."""
-    more_seeds: int | None = None
-    """The number of seeds that would end a "cannot tell", were the difference what it seems; None where no number of
-    seeds would."""
-    more_examples: int | None = None
-    """The number of test examples in all that would end it with ten seeds; None where seeds would do, or where nothing
-    would."""
-
-    def turned(self, score: Score) -> "PairResults":
-        """The other against the contender."""
-
-        def opposite(value: float | None) -> float | None:
-            if value is None:
-                return None
-            return 1 / (1 + value) - 1 if score == "perplexity" else -value
-
-        words: dict[Verdict, Verdict] = {"better": "worse", "worse": "better"}
-        estimate = self.difference
-        return self.model_copy(
-            update={
-                "contender": self.other, "other": self.contender, "better": self.worse, "worse": self.better,
-                "verdict": words.get(self.verdict, self.verdict),
-                "difference": Estimate(
-                    opposite(estimate.mean) or 0.0, opposite(estimate.high), opposite(estimate.low), estimate.runs
-                ),
-            }
-        )  # fmt: skip
 
 
 class ContenderResults(Record):
@@ -377,8 +269,8 @@ class ComparisonResults(Record):
     """The baseline first."""
     baseline: Baseline
     margin: float
-    """The largest difference that does not matter, in units of `PairResults.difference`."""
-    pairs: list[PairResults]
+    """The largest difference that does not matter, in units of `Pair.difference`."""
+    pairs: list[Pair]
     """Every contender and plain baseline against every later one."""
     rivals: list[str]
     """The contenders that may be better than the best on test by more than the margin, the best of them first: where
@@ -389,7 +281,7 @@ class ComparisonResults(Record):
     """The search for the settings of each contender; None where all have one recipe."""
     measured: ComparisonMeasured
 
-    def pair(self, contender: str, other: str) -> PairResults:
+    def pair(self, contender: str, other: str) -> Pair:
         """The first against the second, whichever way round it is kept."""
         for pair in self.pairs:
             if (pair.contender, pair.other) == (contender, other):

@@ -29,9 +29,10 @@ from typing import Literal, NamedTuple, TypeAlias
 import numpy as np
 from scipy.special import ndtr, stdtrit
 
+from gatedrnn.models.structure import RECORD
+from gatedrnn.training.result import Score
+
 Array: TypeAlias = np.ndarray
-Score: TypeAlias = Literal["accuracy", "correlation", "perplexity", "error"]
-"""A share; what is 1 at best and may be below 0; the exponential of a mean loss; a mean error."""
 HIGHER_IS_BETTER: tuple[Score, ...] = ("accuracy", "correlation")
 Verdict: TypeAlias = Literal["better", "equivalent", "worse", "cannot tell"]
 ERROR = 0.05
@@ -88,24 +89,53 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Pair:
-    """One contender against another."""
+    """One contender against another, on the test split."""
 
-    first: int
-    second: int
+    __pydantic_config__ = RECORD
+
+    contender: str
+    other: str
+    """A contender, or a plain baseline."""
     difference: Estimate
-    """First less second: of accuracies or errors, or of perplexities as a part of the second's. The intervals of all
-    pairs hold together, for 95 tables in a hundred."""
+    """The difference of accuracies and errors, the contender's less the other's; of perplexities, as a part of the
+    other's. The intervals of all pairs of a table hold together, for 95 tables in a hundred."""
     better: float | None
-    """The probability that the first is better by more than the margin; None with one seed, as the next two."""
+    """The probability that the contender is better by more than the margin; None with one seed, as the next two."""
     equivalent: float | None
     worse: float | None
     verdict: Verdict
-    """The verdict on the first; at most one table in twenty has a false one."""
+    """The verdict on the contender; at most one table in twenty has a false one."""
     more_seeds: int | None = None
     """The number of seeds that would end a "cannot tell" at 80 % power, were the difference what it seems; None where
-    seeds would not."""
+    no number of seeds would."""
     more_examples: int | None = None
-    """The number of test examples in all that would end it where seeds would not, with ten seeds at least."""
+    """The number of test examples in all that would end it with ten seeds; None where seeds would do, or where nothing
+    would."""
+
+    def turned(self, score: Score) -> "Pair":
+        """The other against the contender."""
+
+        def opposite(value: float | None) -> float | None:
+            if value is None:
+                return None
+            return 1 / (1 + value) - 1 if score == "perplexity" else -value
+
+        words: dict[Verdict, Verdict] = {"better": "worse", "worse": "better"}
+        estimate = self.difference
+        turned = Estimate(
+            opposite(estimate.mean) or 0.0, opposite(estimate.high), opposite(estimate.low), estimate.runs
+        )
+        return replace(
+            self, contender=self.other, other=self.contender, difference=turned, better=self.worse, worse=self.better,
+            verdict=words.get(self.verdict, self.verdict),
+        )  # fmt: skip
+
+
+class Remedy(NamedTuple):
+    """The growth that would end a "cannot tell"; None where it would not."""
+
+    seeds: int | None = None
+    examples: int | None = None
 
 
 class Variance(NamedTuple):
@@ -138,9 +168,11 @@ class Table:
 
     Args:
         samples: of the same examples and the same score.
+        names: of the contenders; their numbers if not given.
     """
 
-    def __init__(self, samples: Sequence[Sample]) -> None:
+    def __init__(self, samples: Sequence[Sample], names: Sequence[str] = ()) -> None:
+        self.names = names or [str(number) for number in range(len(samples))]
         self.samples, self.score, self.counts = samples, samples[0].score, samples[0].counts
         self.examples = len(self.counts)
         self.means = np.array([sample.rates.mean() for sample in samples])
@@ -190,16 +222,21 @@ class Table:
             runs = int(self.runs[[index, other]].min())
             difference = self._difference(sign * float(gain[n]), None if blind[n] else float(half[n]), runs)
             if blind[n]:
-                compared.append(Pair(index, other, difference, None, None, None, "cannot tell"))
+                compared.append(Pair(self.names[index], self.names[other], difference, None, None, None, "cannot tell"))
                 continue
             equal = max(0.0, 1 - float(better[n]) - float(worse[n]))
-            pair = Pair(index, other, difference, float(better[n]), equal, float(worse[n]), verdicts[n])
+            remedy = Remedy()
             if verdicts[n] == "cannot tell":
-                pair = self._with_remedy(pair, variance, float(gain[n]), margin, tail, n)
-            compared.append(pair)
+                remedy = self._remedy([index, other], variance, float(gain[n]), margin, tail, n)
+            compared.append(
+                Pair(
+                    self.names[index], self.names[other], difference, float(better[n]), equal, float(worse[n]),
+                    verdicts[n], *remedy,
+                )
+            )  # fmt: skip
         return compared
 
-    def rivals(self, margin: float | None = None) -> tuple[int, list[int]]:
+    def rivals(self, margin: float | None = None) -> tuple[str, list[str]]:
         """The best, and those that may be better than it by more than the margin, the best of them first.
 
         Where there are none, to take the best is an error in at most one table of twenty.
@@ -207,9 +244,9 @@ class Table:
         gains, margin = self._gains(), self._margin(margin)
         best, *others = np.argsort(-gains, kind="stable").tolist()
         if self.examples < 2:
-            return best, others
-        return best, [
-            other
+            return self.names[best], [self.names[other] for other in others]
+        return self.names[best], [
+            self.names[other]
             for other in others
             if self.blind[best]
             or self.blind[other]
@@ -351,11 +388,8 @@ class Table:
             return Estimate(shown(mean), None, None, runs)
         return Estimate(shown(mean), shown(mean - half), shown(mean + half), runs)
 
-    def _with_remedy(self, pair: Pair, variance: Variance, gain: float, margin: float, tail: float, n: int) -> Pair:
-        """The pair with what would decide it, were the difference what it seems: the fewest seeds, or the fewest
-        examples.
-        """
-        both = [pair.first, pair.second]
+    def _remedy(self, both: list[int], variance: Variance, gain: float, margin: float, tail: float, n: int) -> Remedy:
+        """The fewest seeds, or the fewest examples, that would decide pair `n`, were the difference what it seems."""
         runs, of_seeds = self.runs[both], self._seeds[both]
 
         def growth_of(more: Array | int) -> float:
@@ -378,12 +412,12 @@ class Table:
         # What decides goes on deciding with more.
         more = bisect_left(range(1, MOST_SEEDS + 1), True, key=lambda more: decides(growth_of(more), 1.0)) + 1
         if more <= MOST_SEEDS:
-            return replace(pair, more_seeds=more)
+            return Remedy(seeds=more)
         growth, with_seeds = np.geomspace(1.0, MOST_GROWTH, 200), growth_of(np.maximum(0, USUAL_SEEDS - runs))
         enough = bisect_left(growth, True, key=lambda times: decides(with_seeds, times))
         if enough < len(growth):
-            return replace(pair, more_examples=_rounded(growth[enough] * self.examples))
-        return pair
+            return Remedy(examples=_rounded(growth[enough] * self.examples))
+        return Remedy()
 
 
 def _rounded(number: float) -> int:

@@ -17,11 +17,12 @@ from gatedrnn.errors import Damaged, NonFiniteLoss
 from gatedrnn.executors import Executor, OnProgress, Records
 from gatedrnn.progress import Progress
 from gatedrnn.records import read_json, write_whole
-from gatedrnn.study.results import Metric, SearchResults, Trial, TuningCurve
+from gatedrnn.study.results import SearchResults, Trial, TuningCurve
 from gatedrnn.study.settings import FIRST_SEED, SearchSettings
 from gatedrnn.study.space import Dimension, Draw, Edge, draw
-from gatedrnn.study.statistics import BOUNDS, HIGHER_IS_BETTER, Score
+from gatedrnn.study.statistics import BOUNDS, HIGHER_IS_BETTER
 from gatedrnn.training.objective import metric_of
+from gatedrnn.training.result import Score
 from gatedrnn.training.settings import RunSettings
 
 FOLDER, ELAPSED = "trials", "search.json"
@@ -44,7 +45,7 @@ class Search:
         self, settings: SearchSettings, bases: Mapping[str, RunSettings], data: TaskData, folder: Path
     ) -> None:  # fmt: skip
         self.settings, self.bases, self.data, self.folder = settings, bases, data, folder
-        self.metric = Metric.model_validate(metric_of(data), from_attributes=True)
+        self.metric = metric_of(data)
         self.draws = {
             name: [self._draw(base, trial) for trial in range(settings.trials)] for name, base in bases.items()
         }

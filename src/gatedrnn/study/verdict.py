@@ -6,9 +6,9 @@ from typing import TypeAlias
 from gatedrnn.data.probes.suite import GROUPS
 from gatedrnn.kinds.scan.path import POSITIVE
 from gatedrnn.pages import plural, signed
-from gatedrnn.study.results import ComparisonResults, ContenderResults, PairResults, PlainScores
+from gatedrnn.study.results import ComparisonResults, ContenderResults, PlainScores
 from gatedrnn.study.settings import BESIDE, LADDERS
-from gatedrnn.study.statistics import MOST_GROWTH, MOST_SEEDS, POWER, USUAL_SEEDS, Estimate
+from gatedrnn.study.statistics import MOST_GROWTH, MOST_SEEDS, POWER, USUAL_SEEDS, Estimate, Pair
 from gatedrnn.training.recipes import WHOLE
 
 MATCH_WORDS = {
@@ -107,7 +107,7 @@ def removed(row: ContenderResults) -> str:
     return REMOVED[row.cell] + in_its_place
 
 
-def steps_below(results: ComparisonResults, match: str) -> list[tuple[ContenderResults, PairResults]]:
+def steps_below(results: ComparisonResults, match: str) -> list[tuple[ContenderResults, Pair]]:
     """The steps below the first with their differences, in the order of the ladder, the cells beside it last."""
     ladder = results.settings.contenders.ladder
     if ladder is None:
@@ -189,7 +189,7 @@ def _undecided(results: ComparisonResults, best: Row, rivals: list[Row]) -> str:
     return f"{ahead}, but {_named(rivals, results)} may be better: {_too_few(pairs)} to say."
 
 
-def _as_good(results: ComparisonResults, beside: list[Row], against: dict[str, PairResults]) -> list[str]:
+def _as_good(results: ComparisonResults, beside: list[Row], against: dict[str, Pair]) -> list[str]:
     """Sentences on who is shown to be as good, and who is not shown to be worse."""
     equal, untold = (
         [row for row in beside if against[row.name].verdict == verdict] for verdict in ("equivalent", "cannot tell")
@@ -204,7 +204,7 @@ def _as_good(results: ComparisonResults, beside: list[Row], against: dict[str, P
     return [f"{'; '.join(parts)}."] if parts else []
 
 
-def _too_few(pairs: list[PairResults]) -> str:
+def _too_few(pairs: list[Pair]) -> str:
     return "the seeds are too few" if all(pair.more_seeds is not None for pair in pairs) else "the test is too small"
 
 
@@ -229,7 +229,7 @@ def _cheapest(results: ComparisonResults, best: Row, beside: list[Row]) -> list[
     return [f"{which}: {duration(seconds)} of training, {best.name} {duration(most)}."]
 
 
-def _worse(results: ComparisonResults, pairs: list[PairResults]) -> str:
+def _worse(results: ComparisonResults, pairs: list[Pair]) -> str:
     gaps = list(dict.fromkeys(gap_in_words(pair.difference, results) for pair in (pairs[0], pairs[-1])))
     by = f"{gaps[0].partition(' ')[0]} to {gaps[1]}" if len(gaps) > 1 else gaps[0]
     return f"Worse, by {by}: {listed([pair.contender for pair in pairs])}."
@@ -251,7 +251,7 @@ def _longer(results: ComparisonResults) -> str | None:
     return f"Training was too short for {names}: validation was still improving. {flag} comes before more seeds."
 
 
-def _what_would_help(pairs: list[PairResults], unit: str) -> str:
+def _what_would_help(pairs: list[Pair], unit: str) -> str:
     """The seeds or examples that would give the pairs without a verdict one."""
     by_seeds = [pair for pair in pairs if pair.more_seeds is not None]
     by_examples = [pair for pair in pairs if pair.more_examples is not None]

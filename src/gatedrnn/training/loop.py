@@ -529,7 +529,7 @@ class Trainer:
     @property
     def _takes_last(self) -> bool:
         """Whether the last weights are kept, whatever validations say."""
-        return self.objective.metric.takes_last or self.settings.train.weights == "last"
+        return self.objective.takes_last or self.settings.train.weights == "last"
 
     def _improves_no_more(self) -> bool:
         return 0 < self.settings.train.early_stop <= self.state.waited

@@ -27,7 +27,6 @@ from gatedrnn.training.outcomes import Outcomes, of_ranks
 from gatedrnn.training.result import RunResult, Scores
 
 IGNORED = -100
-LOWER_IS_BETTER = ("log_loss", "scaled_mae")
 
 
 class Answers(NamedTuple):

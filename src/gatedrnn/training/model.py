@@ -28,7 +28,7 @@ from gatedrnn.models.forecast_configuration import GatedRNNForecastConfig
 from gatedrnn.models.forecast_units import Scale
 from gatedrnn.models.modeling import GatedRNNPreTrainedModel
 from gatedrnn.models.smoothing import LEAST_CHANGE, SMOOTHERS, SmoothingPast, smooth
-from gatedrnn.models.structure import Structure
+from gatedrnn.models.structure import Parameters, Structure
 from gatedrnn.records import environment, sync
 from gatedrnn.training.checkpoint import written_whole
 from gatedrnn.training.result import RunResult
@@ -171,7 +171,7 @@ CLASSES = {
 
 
 def model_card(
-    settings: RunSettings, data: TaskData, structure: Structure, parameters: dict[str, int], result: RunResult
+    settings: RunSettings, data: TaskData, structure: Structure, parameters: Parameters, result: RunResult
 ) -> str:
     """Markdown for the model's folder. Names data by set and sha256, never by path, and holds none of its text."""
     card = Environment(loader=PackageLoader("gatedrnn.training"), trim_blocks=True, lstrip_blocks=True)

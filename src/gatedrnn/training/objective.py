@@ -1,7 +1,7 @@
 """The loss that a run minimises, and the metric by which its best weights are chosen."""
 
 from pathlib import Path
-from typing import NamedTuple, Protocol, cast
+from typing import Protocol, cast
 
 import numpy as np
 import torch
@@ -14,35 +14,21 @@ from gatedrnn.data import SERIES, Batch, Examples, Lanes, TaskData, Windows
 from gatedrnn.errors import DataError
 from gatedrnn.models import GatedRNNCache, GatedRNNConfig
 from gatedrnn.records import naming
-from gatedrnn.training.metrics import LOWER_IS_BETTER
-from gatedrnn.training.result import Scores
+from gatedrnn.training.result import Metric
 from gatedrnn.training.settings import TrainSettings
 
-
-class Metric(NamedTuple):
-    """The score that is reported first."""
-
-    name: str
-    higher_is_better: bool
-    takes_last: bool = False
-    """Whether the last weights are taken for the best: a validation of a few examples would choose by chance."""
-
-    def rank(self, scores: Scores) -> tuple[float, float]:
-        """The rank of scores, the largest being the best: the score, then the loss."""
-        return getattr(scores, self.name) * (1 if self.higher_is_better else -1), -scores.loss
-
-
-ACCURACY, PERPLEXITY = Metric("accuracy", True), Metric("perplexity", False)
+LOWER_IS_BETTER = ("log_loss", "scaled_mae", "perplexity", "mase")
 ENOUGH = 50
 """Examples, or windows, of a validation by which weights are chosen, where files of series are small: an accuracy of so
 many has a standard error of 0.05."""
-MASE, SCALED_MAE = Metric("mase", False), Metric("scaled_mae", False)
 
 
 class Objective(Protocol):
     """A loss over batches, and whatever goes from one batch to the next."""
 
     metric: Metric
+    takes_last: bool
+    """Whether the last weights are taken for the best: a validation of a few examples would choose by chance."""
 
     def count(self, batch: Batch) -> int:
         """Labels in a batch."""
@@ -68,6 +54,8 @@ class Objective(Protocol):
 class _Stateless:
     """An objective that carries nothing from batch to batch: nothing of it is in a checkpoint."""
 
+    takes_last = False
+
     def begin(self) -> None:
         pass
 
@@ -85,10 +73,13 @@ class Classification(_Stateless):
         smoothing: probability mass of each label that is spread over all.
         metric: by which the best weights are chosen.
         weights: of each class in the loss, (classes,); None for equal ones.
+        takes_last: as in `Objective`.
     """
 
-    def __init__(self, smoothing: float, metric: Metric, weights: Tensor | None = None) -> None:
-        self.smoothing, self.metric, self.weights = smoothing, metric, weights
+    def __init__(
+        self, smoothing: float, metric: Metric, weights: Tensor | None = None, takes_last: bool = False
+    ) -> None:
+        self.smoothing, self.metric, self.weights, self.takes_last = smoothing, metric, weights, takes_last
 
     def count(self, batch: Batch) -> int:
         return int((batch["labels"] != -100).sum())
@@ -147,8 +138,8 @@ class Regression(_Stateless):
 class Quantiles(_Stateless):
     """Pinball loss of the quantiles of every forecast of a window; windows count alike, whatever labels are missing."""
 
-    def __init__(self, origins: int, metric: Metric) -> None:
-        self.origins, self.metric = origins, metric
+    def __init__(self, origins: int, metric: Metric, takes_last: bool) -> None:
+        self.origins, self.metric, self.takes_last = origins, metric, takes_last
 
     def count(self, batch: Batch) -> int:
         return len(batch["labels"])
@@ -183,13 +174,14 @@ class NextToken:
 
     Args:
         config: of the model.
+        metric: by which the best weights are chosen.
         carries: whether each row goes on where it ended in the batch before: its state is carried, without its history.
     """
 
-    metric = PERPLEXITY
+    takes_last = False
 
-    def __init__(self, config: GatedRNNConfig, carries: bool) -> None:
-        self.config, self.carries = config, carries
+    def __init__(self, config: GatedRNNConfig, metric: Metric, carries: bool) -> None:
+        self.config, self.metric, self.carries = config, metric, carries
         self.carry: GatedRNNCache | None = None
 
     def count(self, batch: Batch) -> int:
@@ -223,11 +215,12 @@ class NextToken:
 def metric_of(data: TaskData) -> Metric:
     """The score of a task."""
     examples = data.evaluation.get("validation", data.train)
-    if isinstance(examples, Examples) and examples.metric is not None:
-        return Metric(examples.metric, examples.metric not in LOWER_IS_BETTER)
+    name = {"next": "perplexity", "future": "mase"}.get(data.labelled, "accuracy")
     if isinstance(examples, Examples) and examples.are_numbers and not examples.within:
-        return SCALED_MAE
-    return {"next": PERPLEXITY, "future": MASE}.get(data.labelled, ACCURACY)
+        name = "scaled_mae"
+    if isinstance(examples, Examples) and examples.metric is not None:
+        name = examples.metric
+    return Metric.model_validate({"name": name, "higher_is_better": name not in LOWER_IS_BETTER})
 
 
 def objective_of(data: TaskData, config: GatedRNNConfig, train: TrainSettings) -> Objective:
@@ -236,20 +229,21 @@ def objective_of(data: TaskData, config: GatedRNNConfig, train: TrainSettings) -
     Raises:
         DataError: classes shall be balanced whose examples are drawn without end.
     """
+    metric = metric_of(data)
     if data.labelled == "next":
-        return NextToken(config, carries=isinstance(data.train, Lanes))
+        return NextToken(config, metric, carries=isinstance(data.train, Lanes))
     validation = data.evaluation.get("validation")
     if isinstance(data.train, Windows):
         few = validation is not None and len(cast(Windows, validation)) < ENOUGH
-        return Quantiles(data.train.origins, MASE._replace(takes_last=few))
+        return Quantiles(data.train.origins, metric, few)
     if config.problem_type == "regression":
-        return Regression(config, metric_of(data))
+        return Regression(config, metric)
     if config.problem_type == "multi_label_classification":
         balance = None if train.class_weight is None else balancing(data)
-        return SeveralLabels(train.label_smoothing, metric_of(data), balance)
+        return SeveralLabels(train.label_smoothing, metric, balance)
     few = data.name == SERIES and validation is not None and len(cast(Examples, validation)) < ENOUGH
     weights = None if train.class_weight is None else _balanced(data, config.num_labels)
-    return Classification(train.label_smoothing, metric_of(data)._replace(takes_last=few), weights)
+    return Classification(train.label_smoothing, metric, weights, few)
 
 
 def _balanced(data: TaskData, classes: int) -> Tensor:

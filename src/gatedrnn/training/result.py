@@ -134,6 +134,38 @@ class Scores(Record):
     """Share of values between the lowest and the highest quantile."""
 
 
+Score: TypeAlias = Literal["accuracy", "correlation", "perplexity", "error"]
+"""A share; what is 1 at best and may be below 0; the exponential of a mean loss; a mean error."""
+
+
+class Metric(Record):
+    """The score that is reported first, and that contenders are compared by."""
+
+    name: Literal[
+        "accuracy", "balanced_accuracy", "micro_f1", "macro_f1", "auroc", "average_precision", "perplexity", "log_loss",
+        "mase", "scaled_mae", "r2", "spearman",
+    ]  # fmt: skip
+    higher_is_better: bool
+
+    @property
+    def score(self) -> Score:
+        """The form of the score that statistics are computed for."""
+        if self.name == "perplexity":
+            return "perplexity"
+        if self.name in ("r2", "spearman"):
+            return "correlation"
+        return "accuracy" if self.higher_is_better else "error"
+
+    @property
+    def sign(self) -> int:
+        """The sign of a difference that is an improvement."""
+        return 1 if self.higher_is_better else -1
+
+    def rank(self, scores: Scores) -> tuple[float, float]:
+        """The rank of scores, the largest being the best: the score, then the loss."""
+        return getattr(scores, self.name) * self.sign, -scores.loss
+
+
 SCORE = re.compile(rf"(\w+?)_({'|'.join(Scores.model_fields)})")
 """The pattern of the names of scores in files: `test_accuracy`, `validation_bits_per_byte`, `test_4096_loss`."""
 

@@ -103,14 +103,14 @@ def test_a_classifier_trains_and_comes_back_from_its_folder(name, tmp_path):
 def test_parameters_are_all_counted_and_multiply_adds_grow_with_attention(name):
     model = classifier(name)
     counts = count_parameters(model)
-    assert counts["total"] == sum(parameter.numel() for parameter in model.parameters())
-    assert (counts["embedding"], counts["block"], counts["head"]) == (11 * 16, 0, 16 * 3 + 3)
-    short, long = (describe_structure(model, steps)["multiply_adds_per_step"] for steps in (10, 100))
-    assert short > 0.5 * counts["core"]
+    assert counts.total == sum(parameter.numel() for parameter in model.parameters())
+    assert (counts.embedding, counts.block, counts.head) == (11 * 16, 0, 16 * 3 + 3)
+    short, long = (describe_structure(model, steps).multiply_adds_per_step for steps in (10, 100))
+    assert short > 0.5 * counts.core
     assert (long - short == 2 * 2 * 90 * 16) == (name == "transformer"), "two products a layer, over all steps"
-    assert describe_structure(model)["state_size"] is None
+    assert describe_structure(model).state_size is None
     with torch.device("meta"):
-        assert describe_structure(classifier(name))["multiply_adds_per_step"] == 0, "it cannot run"
+        assert describe_structure(classifier(name)).multiply_adds_per_step == 0, "it cannot run"
 
 
 def test_a_text_in_pieces_is_read_as_in_one_piece_and_generated_with_and_without_a_state(name):

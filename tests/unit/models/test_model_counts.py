@@ -1,5 +1,7 @@
 """Parameters and multiply-adds, counted by hand."""
 
+from dataclasses import astuple, replace
+
 import pytest
 import torch
 from covering import over
@@ -7,7 +9,7 @@ from small_models import BUILD, EMBEDDING, FEATURES, HIDDEN, KIND, LABELS, OPTIO
 
 from gatedrnn import RecurrentLayer
 from gatedrnn.models import GatedRNNForSequenceClassification, GatedRNNForTokenClassification
-from gatedrnn.models.structure import PARTS, count_parameters, describe_structure
+from gatedrnn.models.structure import Initialisation, Parameters, Structure, count_parameters, describe_structure
 from gatedrnn.registry import CELLS, CellChoice
 
 # A cell's gates; how their biases begin; numbers of a channel beside those of the gates, such as a peephole or a
@@ -70,7 +72,11 @@ def counts_of(cell, build, kind="tokens", embedding=EMBEDDING, hidden=HIDDEN, la
         "head": LABELS * (embedding if "block" in build else directions * hidden) + LABELS,
     }  # fmt: skip
     state = hidden * BY_HAND[cell][3] + (max(widths) if cell == "qrnn" else 0)  # a window of 2 keeps an input
-    return counts | {"total": sum(counts.values())}, mapped + products + feed_forward, layers * directions * state
+    return (
+        Parameters(**counts, total=sum(counts.values())),
+        mapped + products + feed_forward,
+        layers * directions * state,
+    )
 
 
 def weightless(config, head=GatedRNNForSequenceClassification):
@@ -85,13 +91,13 @@ def test_a_model_has_the_gates_states_and_parameters_of_its_layers(cell):
     model, choice = weightless(config_of(build="both-directions", cell=cell)), CellChoice(cell)
     layers = [module for module in model.modules() if isinstance(module, RecurrentLayer)]
     structure, counts = describe_structure(model), count_parameters(model)
-    assert structure["gates"] == list(choice.equations().projections)
-    assert structure["options"] == CELLS[cell].options
-    assert counts["core"] == sum(parameter.numel() for layer in layers for parameter in layer.parameters())
+    assert structure.gates == list(choice.equations().projections)
+    assert structure.options == CELLS[cell].options
+    assert counts.core == sum(parameter.numel() for layer in layers for parameter in layer.parameters())
     states = [layer.initial_state(1) for layer in layers]
     tensors = [state if isinstance(state, tuple) else (state,) for state in states]
     assert {len(each) for each in tensors} == {len(choice.state_names)}
-    assert structure["state_size"] == sum(tensor.numel() for each in tensors for tensor in each)
+    assert structure.state_size == sum(tensor.numel() for each in tensors for tensor in each)
 
 
 @pytest.mark.parametrize("cell", BY_HAND)
@@ -99,21 +105,21 @@ def test_a_cell_has_the_structure_and_the_parameters_that_are_known_of_it(cell):
     build, (gates, biases, _, _) = "both-directions", BY_HAND[cell]
     counts, products, state = counts_of(cell, build)
     model = weightless(config_of(build=build, cell=cell))
-    structure = {
-        "cell": cell, "options": DEFAULTS.get(cell, {}), "layers": 2, "bidirectional": True, "hidden_size": HIDDEN,
-        "embedding_size": EMBEDDING, "gates": gates.split(), "reads_state": cell in MULTIPLY | SCALE,
-        "initialisation": {"weights": "torch" if biases == "torch" else "fan-in", "biases": biases},
-        "block": False, "pooling": "last", "state_size": state, "multiply_adds_per_step": products,
-    }  # fmt: skip
+    structure = Structure(
+        cell=cell, options=DEFAULTS.get(cell, {}), layers=2, bidirectional=True, hidden_size=HIDDEN,
+        embedding_size=EMBEDDING, gates=gates.split(), reads_state=cell in MULTIPLY | SCALE,
+        initialisation=Initialisation("torch" if biases == "torch" else "fan-in", biases),
+        block=False, pooling="last", state_size=state, multiply_adds_per_step=products,
+    )  # fmt: skip
     assert (count_parameters(model), describe_structure(model)) == (counts, structure)
     rates = {"layer_norm": True, "input_dropout": 0.1, "state_dropout": 0.1}
     rates |= {} if cell == "slstm" else {"zoneout": 0.1}
     normed = weightless(config_of(build=build, cell=cell, **rates))
     gains = 2 * 2 * len(gates.split()) * HIDDEN
-    more = counts | {"core": counts["core"] + gains, "total": counts["total"] + gains}
+    more = replace(counts, core=counts.core + gains, total=counts.total + gains)
     assert (count_parameters(normed), describe_structure(normed)) == (more, structure), "a gain a gate, and no rate"
     chosen = weightless(config_of(cell=cell, cell_options=OPTIONS.get(cell)))
-    assert describe_structure(chosen)["options"] == OPTIONS.get(cell, {})
+    assert describe_structure(chosen).options == OPTIONS.get(cell, {})
 
 
 @over(
@@ -126,12 +132,12 @@ def test_parameters_by_part_products_and_state_are_those_counted_by_hand(cell, b
     model, (counts, products, state) = weightless(config, head), counts_of(cell, build, kind, *sizes)
     filled = head(config)
     assert count_parameters(model) == counts == count_parameters(filled)
-    assert counts["total"] == sum(counts[part] for part in PARTS) == sum(p.numel() for p in model.parameters())
+    assert sum(astuple(counts)) == 2 * counts.total == 2 * sum(p.numel() for p in model.parameters())
     structure = describe_structure(model)
-    assert structure == describe_structure(filled) == structure | {
-        "layers": sizes[2], "bidirectional": "both-directions" in build, "hidden_size": sizes[1],
-        "embedding_size": sizes[0], "block": "block" in build, "pooling": "mean", "state_size": state,
-        "multiply_adds_per_step": products,
-    }  # fmt: skip
-    bare = counts | {"head": 0, "total": counts["total"] - counts["head"]}
+    assert structure == describe_structure(filled) == replace(
+        structure, layers=sizes[2], bidirectional="both-directions" in build, hidden_size=sizes[1],
+        embedding_size=sizes[0], block="block" in build, pooling="mean", state_size=state,
+        multiply_adds_per_step=products,
+    )  # fmt: skip
+    bare = replace(counts, head=0, total=counts.total - counts.head)
     assert (count_parameters(model.model), describe_structure(model.model)) == (bare, structure)

@@ -138,13 +138,12 @@ def test_normalisation_is_torchs_over_real_steps():
 
 def test_each_part_is_counted():
     counts = count_parameters(model_of())
-    assert counts["convolution"] == 6 * (2 * 4 * 9 + 6 * 5 + 6 * 3) + 3 * 6 + 3 * 4 * 6
+    assert counts.convolution == 6 * (2 * 4 * 9 + 6 * 5 + 6 * 3) + 3 * 6 + 3 * 4 * 6
     path = model_of().linear_path
-    assert counts["linear_path"] == 3 * path.convolutions.size + 3 + path.convolutions.size + 2 * 84 * CHANNELS
-    assert counts["total"] == sum(parameter.numel() for parameter in model_of().parameters())
-    assert counts.keys() - count_parameters(model_of(convolution_size=0, random_convolutions=0)).keys() == {
-        "convolution", "linear_path",
-    }  # fmt: skip
+    assert counts.linear_path == 3 * path.convolutions.size + 3 + path.convolutions.size + 2 * 84 * CHANNELS
+    assert counts.total == sum(parameter.numel() for parameter in model_of().parameters())
+    plain = count_parameters(model_of(convolution_size=0, random_convolutions=0))
+    assert plain.convolution == plain.linear_path == 0
 
 
 def test_parts_that_do_not_fit_are_refused():

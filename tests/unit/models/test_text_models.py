@@ -189,8 +189,8 @@ def test_a_text_model_comes_back_from_its_folder_bit_for_bit_and_its_parts_are_c
     assert torch.equal(again(batch).logits, model(batch).logits)
     counts, plain = count_parameters(model), count_parameters(text_model(build="both-directions"))
     features = small.VOCABULARY + LINEAR["pairs"] + LINEAR["grams"]
-    assert counts["linear_path"] == features * (1 + small.LABELS) + small.LABELS and "linear_path" not in plain
-    assert counts["core"] == 2 * plain["core"]
-    assert counts["embedding"] == 2 * small.EMBEDDING * (small.VOCABULARY + GRAMS + 1)
-    assert counts["head"] == 2 * (3 * 2 * small.HIDDEN + 1) * small.LABELS
-    assert counts["total"] == sum(parameter.numel() for parameter in model.parameters())
+    assert counts.linear_path == features * (1 + small.LABELS) + small.LABELS and plain.linear_path == 0
+    assert counts.core == 2 * plain.core
+    assert counts.embedding == 2 * small.EMBEDDING * (small.VOCABULARY + GRAMS + 1)
+    assert counts.head == 2 * (3 * 2 * small.HIDDEN + 1) * small.LABELS
+    assert counts.total == sum(parameter.numel() for parameter in model.parameters())

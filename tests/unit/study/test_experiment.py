@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+from dataclasses import asdict, replace
 
 import pytest
 import torch
@@ -103,7 +104,7 @@ def test_a_record_states_what_is_fair_with_plain_baselines_in_its_table_and_name
     results, folder = comparison.results, comparison.folder
     assert [row.name for row in results.contenders] == ["lstm", "mingru-layers", "mingru-params"]
     for row in results.contenders:
-        assert {"embedding", "core", "block", "head", "total"} <= row.parameters.model_dump().keys()
+        assert {"embedding", "core", "block", "head", "total"} <= asdict(row.parameters).keys()
         assert [run.seed for run in row.runs] == [0, 1]
         scores = [run.scores["test"].accuracy for run in row.runs]
         assert 0 <= min(scores) and max(scores) <= 1 and row.scores["test"].mean == pytest.approx(sum(scores) / 2)
@@ -178,7 +179,7 @@ def test_equal_time_is_as_many_steps_as_speed_allows_and_kept_and_parity_says_wh
 def test_what_nothing_that_is_counted_would_decide_is_said_and_a_difference_of_zero_has_no_sign(comparison):
     """All other words of verdicts are those of the kept reports."""
     unsure = {"verdict": "cannot tell", "more_seeds": None, "more_examples": None}
-    pairs = [pair.model_copy(update=unsure) for pair in comparison.results.pairs]
+    pairs = [replace(pair, **unsure) for pair in comparison.results.pairs]
     said = " ".join(verdict(comparison.results.model_copy(update={"pairs": pairs})))
     assert "would take more than 100 more seeds, and more than 1,000 times as many test examples" in said
     found = difference_in_words(Estimate(-0.00001, -0.01, 0.0, 3), comparison.results)

@@ -83,7 +83,7 @@ def test_steps_have_one_initialisation_and_say_what_they_remove_and_figures_show
         assert (model.weight_init, model.bias_init) == (expected, asked.bias_init)
     last = next(row for row in finished.contenders if row.cell == "mingru")
     for activation, words in (("identity", "tanh"), ("g", "tanh (g in the candidate's place)")):
-        structure = last.structure.model_copy(update={"options": {"activation": activation}})
+        structure = replace(last.structure, options={"activation": activation})
         assert removed(last.model_copy(update={"structure": structure})) == words
     for measure in ("test accuracy", "parameters of the recurrent core", "training tokens a second"):
         title = f"Down the ladder: {measure}"

@@ -117,7 +117,7 @@ def test_errors_are_compared_as_they_are():
     random = np.random.default_rng(0)
     hard, ones = random.uniform(0.5, 1.5, 400), np.ones(400, int)
     samples = [Sample(k * hard + random.normal(size=(3, 400)) / 20, ones, "error") for k in (1.0, 0.9, 1.001)]
-    found = {(pair.first, pair.second): pair for pair in Table(samples).pairs()}
+    found = {(int(pair.contender), int(pair.other)): pair for pair in Table(samples).pairs()}
     assert (found[0, 1].verdict, found[0, 2].verdict) == ("worse", "equivalent")
     assert found[0, 1].difference.mean == pytest.approx(0.1 * hard.mean(), abs=0.01)
     estimate = Table(samples).estimates()[0]

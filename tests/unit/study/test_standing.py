@@ -12,10 +12,11 @@ from gatedrnn.study import forecast_baselines, plain
 from gatedrnn.study.plain import constant, write_standing
 from gatedrnn.training.finished import data_of, outcomes_of
 from gatedrnn.training.folder import RunFolder
-from gatedrnn.training.objective import ACCURACY, MASE
 from gatedrnn.training.outcomes import of_rows
 from gatedrnn.training.report import write_report
-from gatedrnn.training.result import Plain, Standing
+from gatedrnn.training.result import Metric, Plain, Standing
+
+ACCURACY, MASE = Metric(name="accuracy", higher_is_better=True), Metric(name="mase", higher_is_better=False)
 
 
 def test_a_run_stands_beside_the_plain_methods_that_begin_in_time(series_run, tmp_path, monkeypatch):

@@ -46,8 +46,8 @@ def test_one_seed_gives_no_interval_and_no_verdict_and_the_order_of_contenders_c
     forward, backward = Table(samples), Table(samples[::-1])
     assert forward.estimates() == backward.estimates()[::-1]
     words = {"better": "worse", "worse": "better"}
-    turned = {(2 - p.second, 2 - p.first): words.get(p.verdict, p.verdict) for p in backward.pairs()}
-    assert {(p.first, p.second): p.verdict for p in forward.pairs()} == turned
+    turned = {(2 - int(p.other), 2 - int(p.contender)): words.get(p.verdict, p.verdict) for p in backward.pairs()}
+    assert {(int(p.contender), int(p.other)): p.verdict for p in forward.pairs()} == turned
 
 
 def test_an_interval_is_wilsons_where_seeds_change_nothing_students_where_examples_do_not_else_over_pieces():
@@ -133,7 +133,7 @@ def test_where_all_agree_half_a_success_gives_the_width_and_one_bad_seed_is_no_s
     shaky[0, :1000] = 0
     both = Table([*[shares(steady)] * 3, shares(shaky)])
     assert both.estimates()[3].low < 0.7
-    assert {pair.verdict for pair in both.pairs() if pair.second == 3} == {"cannot tell"}
+    assert {pair.verdict for pair in both.pairs() if int(pair.other) == 3} == {"cannot tell"}
 
 
 def test_verdicts_are_corrected_for_the_pairs_of_a_table_and_the_margin_is_a_region_of_practical_equivalence():

@@ -119,4 +119,4 @@ def test_what_is_one_at_best_may_lie_below_zero_and_higher_is_better():
     assert first.low < first.mean < -0.4 and second.high <= 1
     (pair,) = table.pairs()
     assert pair.verdict == "worse" and pair.difference.mean == pytest.approx(low.rates.mean() - high.rates.mean())
-    assert table.rivals() == (1, [])
+    assert table.rivals() == ("1", [])

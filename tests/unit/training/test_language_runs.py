@@ -24,6 +24,7 @@ from gatedrnn.training.loop import Trainer, run
 from gatedrnn.training.objective import NextToken, rows_of
 from gatedrnn.training.optimise import Plateau, learning_rate_at
 from gatedrnn.training.outcomes import read_outcomes
+from gatedrnn.training.result import Metric
 from gatedrnn.training.sample import TEMPERATURES, load_language_model, sample
 from gatedrnn.training.settings import TrainSettings
 
@@ -94,7 +95,10 @@ def test_a_state_carried_from_batch_to_batch_is_the_state_of_one_long_batch(book
     stream = load_task(text_settings(book).data).train.stream
 
     def loss(length, carried=True):
-        objective, lanes = NextToken(model.config, carries=True), Lanes(stream, length, resets=False)
+        objective, lanes = (
+            NextToken(model.config, Metric(name="perplexity", higher_is_better=False), carries=True),
+            Lanes(stream, length, resets=False),
+        )
         total = 0.0
         for index in range(lanes.steps_per_epoch(8)):
             if not carried:

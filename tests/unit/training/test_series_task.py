@@ -131,7 +131,7 @@ def test_the_last_weights_are_taken_where_there_are_too_few_examples_to_choose_b
     for examples in (49, 50):
         data = load_task(data_settings("series-classification", train_file=rising, validation_fraction=examples / 64))
         assert len(data.evaluation["validation"]) == examples
-        assert objective_of(data, GatedRNNConfig(), TrainSettings()).metric.takes_last == (examples < 50)
+        assert objective_of(data, GatedRNNConfig(), TrainSettings()).takes_last == (examples < 50)
     settings = RunSettings(
         cell="mingru", hidden_size=8, threads=1, model=ModelSettings(embedding_size=8, layers=1),
         data=data_settings("series-classification", train_file=rising_and_falling(tmp_path / "a.csv", 80, wrong=3)),

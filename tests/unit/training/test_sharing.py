@@ -29,6 +29,7 @@ from gatedrnn.training import loop
 from gatedrnn.training.folder import read_metrics
 from gatedrnn.training.model import build_config
 from gatedrnn.training.objective import NextToken, rows_of
+from gatedrnn.training.result import Metric
 from gatedrnn.training.settings import RunSettings
 
 FLAGS = (
@@ -152,7 +153,7 @@ def test_states_of_lanes_are_shared_out_anew(before, now, book, tmp_path):
         save_file(own | seen, tmp_path / f"carry-{rank}.safetensors")
     found = []
     for rank in range(now):
-        objective = NextToken(config, carries=True)
+        objective = NextToken(config, Metric(name="perplexity", higher_is_better=False), carries=True)
         objective.load(tmp_path, rank, now)
         assert isinstance(objective.carry, GatedRNNCache) and objective.carry.seen_tokens == 48
         found.append(objective.carry.tensors())
