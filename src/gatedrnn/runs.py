@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from gatedrnn.training.forecasts import Forecasts
     from gatedrnn.training.loop import OnStep
     from gatedrnn.training.result import RunResult, Standing
-    from gatedrnn.training.score import ForecastsScored, Scored, TextScored
+    from gatedrnn.training.score import Scored
     from gatedrnn.training.settings import RunSettings
 
 Baselines: TypeAlias = Literal["plain", "none"]
@@ -248,7 +248,7 @@ class Run:
     def evaluate(
         self, data: "Data" = None, *, split: str = "test", text_column: str | None = None,
         label_column: Sequence[str] = (), data_root: Path | None = None, threads: int | None = None,
-    ) -> "Scored | TextScored | ForecastsScored":  # fmt: skip
+    ) -> "Scored":  # fmt: skip
         """Score the model on labelled data, or on a split of its own.
 
         Args:
@@ -260,7 +260,7 @@ class Run:
             threads: threads of torch; all cores if None.
 
         Returns:
-            A record with the scores by name; its `as_json()` has them as plain numbers.
+            A record: `scores` by name, those of each class, and the confusion.
 
         Raises:
             DataError: there is no such split, the data have changed since the run, or do not fit the model.

@@ -93,7 +93,7 @@ def test_data_come_as_frames_texts_and_data_sets(tmp_path):
     assert found["data set"].predict(["good one"]).prediction.item() in ("no", "yes")
     told = found["frame"].predict(pd.DataFrame({"id": [7], "text": ["good"]}))
     assert told.columns.tolist() == ["id", "text", "prediction", "probability_0", "probability_1"]
-    assert found["pair"].evaluate((texts, labels)).scores.labels == 24
+    assert found["pair"].evaluate((texts, labels)).labels == 24
 
 
 def test_a_frame_with_its_times_as_index_is_forecast_by_their_name(tmp_path):

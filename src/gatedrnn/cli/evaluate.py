@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import astuple
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,7 +17,7 @@ from gatedrnn.terminal import Console
 if TYPE_CHECKING:
     from gatedrnn.training.metrics import ClassScore
     from gatedrnn.training.result import RunResult
-    from gatedrnn.training.score import ForecastsScored, Scored, TextScored
+    from gatedrnn.training.score import Scored
 
 MOST_SHOWN = 16
 """Classes whose confusion is shown as a table."""
@@ -27,14 +28,15 @@ def print_classes_of(folder: Path, result: "RunResult", console: Console) -> Non
     from gatedrnn.training.finished import label_names
     from gatedrnn.training.metrics import classes_of
 
-    if not (classes := classes_of(result, label_names(folder))):
+    confusion, each = (result.confusion or {}).get("test"), (result.each_label or {}).get("test")
+    if not (classes := classes_of(label_names(folder), confusion, each)):
         return
     if len(classes) > MOST_SHOWN:
         console.print(f"Precision, recall and F1 of each of {len(classes)} classes are in the report.", highlight=False)
         return
     print_classes("test", classes, console)
-    if result.confusion is not None:
-        print_confusion("test", classes, result.confusion["test"], console, "in the report")
+    if confusion is not None:
+        print_confusion("test", classes, confusion, console, "in the report")
 
 
 def print_classes(run: str, classes: "Sequence[ClassScore]", console: Console) -> None:
@@ -47,7 +49,7 @@ def print_classes(run: str, classes: "Sequence[ClassScore]", console: Console) -
     for column in ("class", "precision", "recall", "F1", "labels"):
         table.add_column(column, justify="left" if column == "class" else "right")
     for score in classes:
-        table.add_row(score.name, *map(shown, score[1:]))
+        table.add_row(*map(shown, astuple(score)))
     console.print(table)
 
 
@@ -79,10 +81,6 @@ def shown(value: object) -> str:
     if isinstance(value, float):
         return f"{value:,.4f}" if abs(value) < 10 else f"{value:,.2f}"
     return f"{value:,}" if isinstance(value, int) else str(value)
-
-
-TABLES = ("classes", "confusion", "each_label")
-"""The scores that are shown in tables of their own."""
 
 
 def evaluate(
@@ -120,7 +118,6 @@ def evaluate(
     if not runs:
         raise UsageError("name at least one run")
     from gatedrnn.training.finished import labelled_by
-    from gatedrnn.training.score import ForecastsScored, Scored, TextScored
 
     kinds = {{"future": "forecasts", "next": "texts"}.get(labelled_by(run), "labels") for run in runs}
     if len(kinds) > 1:
@@ -132,76 +129,61 @@ def evaluate(
         for run in runs
     ]
     if as_json:
-        print(json.dumps([record.as_json() for record in scored], indent=1))
-    elif kinds == {"forecasts"}:
-        _print_forecasts([record for record in scored if isinstance(record, ForecastsScored)], split)
-    elif kinds == {"texts"}:
-        _print_texts([record for record in scored if isinstance(record, TextScored)], file.name if file else split)
-    else:
-        _print_labels([record for record in scored if isinstance(record, Scored)], Console())
+        print(json.dumps([record.model_dump(mode="json", exclude_none=True) for record in scored], indent=1))
+        return
+    console = Console()
+    show = {"forecasts": _forecast_table, "texts": _text_table, "labels": _label_table}
+    console.print(show[kinds.pop()](scored, console))
+    for result in scored:
+        for note in result.notes:
+            console.print(note, markup=False, highlight=False)
+        if result.classes:
+            print_classes(result.run, result.classes, console)
+        if result.confusion is not None:
+            print_confusion(result.run, result.classes, result.confusion, console, "in what --json prints")
 
 
-def _print_forecasts(scored: "list[ForecastsScored]", split: str) -> None:
+def _forecast_table(scored: "list[Scored]", console: Console) -> Table:
     """Two columns a run: with the scale of each window, and with that of the first one in a stream."""
-    title = f"forecasts, {split} split: in units of each window, and of the first one, kept in a stream"
+    title = f"forecasts, {scored[0].source} split: in units of each window, and of the first one, kept in a stream"
     table = Table(title=title, title_justify="left")
     table.add_column("score")
     for result in scored:
         table.add_column(result.run, justify="right")
         table.add_column("in a stream", justify="right")
-    for name in scored[0].fresh.model_dump(exclude={"loss"}, exclude_none=True):
-        values = [getattr(scores, name) for result in scored for scores in (result.fresh, result.streamed)]
+    for name in scored[0].scores.model_dump(exclude={"loss"}, exclude_none=True):
+        values = [getattr(scores, name) for result in scored for scores in (result.scores, result.streamed)]
         table.add_row(name.replace("_", " "), *(f"{value:.4g}" for value in values))
-    Console().print(table)
+    return table
 
 
-def _print_texts(scored: "list[TextScored]", source: str) -> None:
-    """One table for all language models."""
-    console, alike = Console(), len({record.identity for record in scored}) == 1
-    if not alike:
+def _text_table(scored: "list[Scored]", console: Console) -> Table:
+    """A row for each language model; perplexities of one vocabulary alone."""
+    texts = [record.text_read for record in scored if record.text_read is not None]
+    names = ["perplexity"] if len({text.identity for text in texts}) == 1 else []
+    if not names:
         console.print(
             "The vocabularies differ, and a perplexity is one per token of its own: compare bits per byte.",
             highlight=False,
         )
-    table = Table(title=f"{source}: {scored[0].text}", title_justify="left")
-    for column in ("run", "cell", "vocabulary", "tokens", "<eos>", "<unk>"):
+    table = Table(title=f"{scored[0].source}: {texts[0].size}", title_justify="left")
+    for column in ("run", "cell", "vocabulary", "tokens", "<eos>", "<unk>", *names, "bits per byte"):
         table.add_column(column, justify="left" if column == "run" else "right")
-    for column in (*(["perplexity"] if alike else []), "bits per byte"):
-        table.add_column(column, justify="right")
-    for record in scored:
-        sizes = [shown(count) for count in (record.vocabulary, record.tokens, record.ends)]
-        scores = [record.perplexity] if alike else []
-        table.add_row(
-            record.run, record.cell, *sizes, f"{record.unknown:.2%}", *map(shown, [*scores, record.bits_per_byte])
-        )
-    console.print(table)
+    for record, text in zip(scored, texts, strict=True):
+        sizes = [shown(count) for count in (text.vocabulary, text.tokens, text.ends)]
+        scores = [shown(getattr(record.scores, name)) for name in (*names, "bits_per_byte")]
+        table.add_row(record.run, record.cell, *sizes, f"{text.unknown:.2%}", *scores)
+    return table
 
 
-def _print_labels(scored: "list[Scored]", console: Console) -> None:
-    """The scores of all models in one table, then each one's classes."""
-    from gatedrnn.training.score import LabelScores, NumberScores
-
-    whole = [
-        {name: value for name, value in result.scores._asdict().items() if name not in TABLES} for result in scored
-    ]
+def _label_table(scored: "list[Scored]", console: Console) -> Table:
+    """A row for each model."""
+    whole = [{"labels": record.labels, **record.scores.model_dump(exclude_none=True)} for record in scored]
+    if any(scores.keys() != whole[0].keys() for scores in whole):
+        raise UsageError("classes and numbers have no score in common; name the runs apart")
     table = Table(title=f"{scored[0].source}: {scored[0].rows:,} rows", title_justify="left")
     for column in ("run", "cell", *whole[0]):
         table.add_column(column.replace("_", " "), justify="left" if column in ("run", "cell") else "right")
     for result, scores in zip(scored, whole, strict=True):
-        if scores.keys() != whole[0].keys():
-            raise UsageError("classes and numbers have no score in common; name the runs apart")
         table.add_row(result.run, result.cell, *map(shown, scores.values()))
-    console.print(table)
-    for result in scored:
-        for note in result.notes:
-            console.print(note, markup=False, highlight=False)
-        if not isinstance(result.scores, NumberScores):
-            print_classes(result.run, result.scores.classes, console)
-        if isinstance(result.scores, LabelScores):
-            print_confusion(
-                result.run,
-                result.scores.classes,
-                result.scores.confusion,
-                console,
-                "in what --json prints",
-            )
+    return table

@@ -13,21 +13,10 @@ from torch import Tensor, nn
 from gatedrnn.data import Examples, Lanes, Windows
 from gatedrnn.models import GatedRNNForCausalLM
 from gatedrnn.training.forecast_scores import tally_windows
-from gatedrnn.training.metrics import judge
-from gatedrnn.training.outcomes import Outcomes, of_rows, of_text
+from gatedrnn.training.metrics import Evaluation, judge
+from gatedrnn.training.outcomes import of_rows, of_text
 from gatedrnn.training.result import Scores
 from gatedrnn.training.sharing import in_turns
-
-
-class Evaluation(NamedTuple):
-    """The scores and outcomes of a model on one split."""
-
-    scores: Scores
-    outcomes: Outcomes
-    confusion: list[list[int]] | None = None
-    """[true][predicted], of classes."""
-    each_label: list[list[list[int]]] | None = None
-    """The table of each of several labels a row: [lacks it, has it][not predicted, predicted]."""
 
 
 class _OfRows(NamedTuple):
@@ -103,7 +92,7 @@ def _by_metric(model: Any, examples: Examples, accelerator: Accelerator) -> Eval
     for rows, answers in zip(batches, in_turns(accelerator, answer, batches), strict=True):
         for row, answer_row in zip(rows.tolist(), answers, strict=True):
             outputs[row] = answer_row if answer_row.ndim == 1 else answer_row[: examples.lengths[row]]
-    return Evaluation(*judge(examples, outputs))
+    return judge(examples, outputs)
 
 
 def _numbers(model: Any, examples: Examples, accelerator: Accelerator) -> Evaluation:
@@ -132,15 +121,18 @@ def _numbers(model: Any, examples: Examples, accelerator: Accelerator) -> Evalua
 def _text(model: Any, text: Lanes) -> Evaluation:
     """Evaluate a text from its first token to its last with one state, in float32 whatever the training was in."""
     losses = token_losses(model, text)
-    stream = text.stream
+    return Evaluation(text_scores(losses, text.stream.text_bytes), of_text(losses, text.stream.starts))
+
+
+def text_scores(losses: np.ndarray, text_bytes: int) -> Scores:
+    """Perplexity and bits per byte, from the loss of each token in nats, (tokens,)."""
     nats = float(losses.sum())
-    scores = Scores(
+    return Scores(
         loss=nats / len(losses),
         perplexity=math.exp(min(nats / len(losses), 700.0)),
-        bits_per_byte=nats / math.log(2) / stream.text_bytes,
+        bits_per_byte=nats / math.log(2) / text_bytes,
         tokens=len(losses),
     )
-    return Evaluation(scores, of_text(losses, stream.starts))
 
 
 def _future(model: Any, windows: Windows, accelerator: Accelerator) -> Evaluation:

@@ -30,9 +30,10 @@ from gatedrnn.progress import Progress
 from gatedrnn.records import commit, processor
 from gatedrnn.training import checkpoint
 from gatedrnn.training.callbacks import Callbacks, StepRecord, ValidationRecord, told, tracked
-from gatedrnn.training.evaluate import Evaluation, evaluate
+from gatedrnn.training.evaluate import evaluate
 from gatedrnn.training.folder import MetricsLog, RunFolder
 from gatedrnn.training.interrupt import SignalFlag, StopFlag, set_by_signals
+from gatedrnn.training.metrics import Evaluation
 from gatedrnn.training.model import build_model, model_card, write_model
 from gatedrnn.training.objective import objective_of, rows_of
 from gatedrnn.training.optimise import MovingAverage, Plateau, Weights, learning_rate_at, put_into, weights_of

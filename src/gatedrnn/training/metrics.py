@@ -7,6 +7,7 @@ so that the variance of their mean is that of the score, and two models are comp
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -24,7 +25,7 @@ from sklearn.metrics import (
 
 from gatedrnn.data import Examples
 from gatedrnn.training.outcomes import Outcomes, of_ranks
-from gatedrnn.training.result import RunResult, Scores
+from gatedrnn.training.result import Scores
 
 IGNORED = -100
 
@@ -217,18 +218,18 @@ METRICS: dict[str, Callable[[Answers], np.ndarray]] = {
 score."""
 
 
-class Judged(NamedTuple):
-    """The scores of answers."""
+class Evaluation(NamedTuple):
+    """The scores and outcomes of a model on one split."""
 
     scores: Scores
     outcomes: Outcomes
-    confusion: list[list[int]] | None
+    confusion: list[list[int]] | None = None
     """[true][predicted], of one class a label."""
-    each_label: list[list[list[int]]] | None
+    each_label: list[list[list[int]]] | None = None
     """The table of each of several labels a row: [lacks it, has it][not predicted, predicted]."""
 
 
-def judge(examples: Examples, outputs: Sequence[np.ndarray]) -> Judged:
+def judge(examples: Examples, outputs: Sequence[np.ndarray]) -> Evaluation:
     """The scores of outputs by the metric of the examples, with those that go with it.
 
     Args:
@@ -237,9 +238,7 @@ def judge(examples: Examples, outputs: Sequence[np.ndarray]) -> Judged:
     """
     assert examples.metric is not None
     answers, rows = _answers(examples, outputs)
-    loss = np.square(answers.predicted - answers.true).mean() / answers.unit**2 if answers.numbers else (
-        log_losses(answers).mean()
-    )  # fmt: skip
+    loss = loss_of(answers)
     # What has no order has no score; that the loss is no number is said where it is asked for.
     answers = answers._replace(outputs=np.nan_to_num(answers.outputs))
     names = dict.fromkeys((*_beside(examples, answers), examples.metric))
@@ -251,13 +250,43 @@ def judge(examples: Examples, outputs: Sequence[np.ndarray]) -> Judged:
     outcomes = Outcomes(
         np.bincount(rows, values[examples.metric], minlength=len(examples)), counts.astype(np.int64), "example"
     )
-    confusion = each = None
+    return Evaluation(Scores(loss=loss, **scores), outcomes, *tables_of(answers))
+
+
+def loss_of(answers: Answers) -> float:
+    """Nats per label, or the mean squared error of numbers in units of their own."""
+    if answers.numbers:
+        return float(np.square(answers.predicted - answers.true).mean() / answers.unit**2)
+    return float(log_losses(answers).mean())
+
+
+def every_score(answers: Answers) -> Scores:
+    """All scores of labels whatever a run chose its weights by; areas under curves of two classes, or several labels a
+    row, alone."""
+    names: tuple[str, ...]
+    if answers.numbers:
+        off = answers.predicted - answers.true
+        values = {"mae": np.abs(off), "spearman": rank_correlation(answers)}
+        if np.ptp(answers.true):
+            values["r2"] = squared_share(answers)
+        rmse = float(np.sqrt(np.square(off).mean()))
+        return Scores(loss=loss_of(answers), rmse=rmse, **{name: float(each.mean()) for name, each in values.items()})
     if answers.several:
-        each = multilabel_confusion_matrix(answers.true, answers.predicted).tolist()
-    elif not answers.numbers:
-        every = np.arange(answers.outputs.shape[1])
-        confusion = confusion_matrix(answers.true, answers.predicted, labels=every).tolist()
-    return Judged(Scores(loss=float(loss), **scores), outcomes, confusion, each)
+        names = ("accuracy", "micro_f1", "macro_f1", "auroc", "average_precision")
+    else:
+        two = {*answers.true.tolist()} == {0, 1} and answers.outputs.shape[1] == 2
+        names = ("accuracy", "balanced_accuracy", "macro_f1", *(("auroc", "average_precision") if two else ()))
+    return Scores(loss=loss_of(answers), **{name: float(METRICS[name](answers).mean()) for name in names})
+
+
+def tables_of(answers: Answers) -> tuple[list[list[int]] | None, list[list[list[int]]] | None]:
+    """`confusion` and `each_label` of an evaluation."""
+    if answers.several:
+        return None, multilabel_confusion_matrix(answers.true, answers.predicted).tolist()
+    if answers.numbers:
+        return None, None
+    every = np.arange(answers.outputs.shape[1])
+    return confusion_matrix(answers.true, answers.predicted, labels=every).tolist(), None
 
 
 def _answers(examples: Examples, outputs: Sequence[np.ndarray]) -> tuple[Answers, np.ndarray]:
@@ -280,7 +309,8 @@ def _beside(examples: Examples, answers: Answers) -> tuple[str, ...]:
     return ("accuracy", "macro_f1") if examples.of_steps else ("accuracy",)
 
 
-class ClassScore(NamedTuple):
+@dataclass(frozen=True)
+class ClassScore:
     """The scores of one class, or of one of several labels a row."""
 
     name: str
@@ -306,16 +336,19 @@ def class_scores(confusion: Sequence[Sequence[int]], names: Sequence[str]) -> li
     ]
 
 
-def classes_of(result: RunResult, names: Sequence[str], split: str = "test") -> list[ClassScore]:
-    """Scores of each class, or of each of several labels a row, on a split of a finished run; empty where there are
-    none."""
-    if result.confusion is not None and split in result.confusion:
-        return class_scores(result.confusion[split], names)
-    return [] if result.each_label is None else label_scores(result.each_label[split], names)
+def classes_of(
+    names: Sequence[str],
+    confusion: Sequence[Sequence[int]] | None,
+    each_label: Sequence[Sequence[Sequence[int]]] | None,
+) -> list[ClassScore]:
+    """Scores of each class, or of each of several labels a row, from one of these tables; empty without both."""
+    if confusion is not None:
+        return class_scores(confusion, names)
+    return [] if each_label is None else label_scores(each_label, names)
 
 
 def label_scores(each: Sequence[Sequence[Sequence[int]]], names: Sequence[str]) -> list[ClassScore]:
     """Scores of each of several labels a row, from [lacks it, has it][not predicted, predicted] of each."""
     return [
-        class_scores(table, ("without", name))[1]._replace(name=name) for table, name in zip(each, names, strict=True)
+        replace(class_scores(table, ("without", name))[1], name=name) for table, name in zip(each, names, strict=True)
     ]

@@ -247,7 +247,7 @@ def _class_rows(result: RunResult, names: list[str]) -> list[dict[str, str]]:
             "class": score.name, "precision": f"{score.precision:.3f}", "recall": f"{score.recall:.3f}",
             "F1": f"{score.f1:.3f}", "labels": f"{score.support:,}",
         }
-        for score in classes_of(result, names)
+        for score in classes_of(names, (result.confusion or {}).get("test"), (result.each_label or {}).get("test"))
     ]  # fmt: skip
 
 

@@ -121,6 +121,8 @@ class Scores(Record):
     (Hyndman and Koehler 2006)."""
     mae: float | None = None
     """Mean absolute error in the units of the labels; of forecasts, of the median."""
+    rmse: float | None = None
+    """The root of the mean squared error of numbers, in the units of the labels."""
     scaled_mae: float | None = None
     """Mean absolute error in units of the deviation of training labels, or of each series' training values;
     `scaled_mse` has the mean of squares."""

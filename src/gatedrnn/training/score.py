@@ -2,18 +2,11 @@
 
 import hashlib
 import json
-import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import cast
 
 import numpy as np
-from sklearn.metrics import (
-    accuracy_score,
-    confusion_matrix,
-    f1_score,
-    multilabel_confusion_matrix,
-)
 from transformers import PreTrainedTokenizerFast
 
 from gatedrnn.data import Examples, Lanes, RunningText, Windows
@@ -23,175 +16,28 @@ from gatedrnn.data.language import EVALUATION_LENGTH
 from gatedrnn.data.stream import tokenise_with
 from gatedrnn.errors import DataError, UsageError
 from gatedrnn.models import GatedRNNConfig, GatedRNNForForecasting
-from gatedrnn.records import Json
-from gatedrnn.training.evaluate import token_losses
+from gatedrnn.training.evaluate import text_scores, token_losses
 from gatedrnn.training.finished import data_of, labelled_by, open_finished, open_tested
 from gatedrnn.training.folder import RunFolder
 from gatedrnn.training.forecast_scores import tally_streams, tally_windows
-from gatedrnn.training.metrics import (
-    Answers,
-    ClassScore,
-    auroc,
-    average_precision,
-    balanced_accuracy,
-    class_scores,
-    label_scores,
-    log_losses,
-    macro_f1,
-    rank_correlation,
-)
+from gatedrnn.training.metrics import Answers, ClassScore, classes_of, every_score, tables_of
 from gatedrnn.training.predict import (
     IGNORED,
     SEVERAL,
     class_names,
-    log_probabilities,
     outputs_of,
     read_labelled_rows,
     rows_of_series,
 )
-from gatedrnn.training.result import Scores
+from gatedrnn.training.result import Record, Scores
 from gatedrnn.training.sample import load_language_model
 
 
-class LabelScores(NamedTuple):
-    """The scores of predicted classes."""
+class Text(Record):
+    """A text and a vocabulary, which a perplexity depends on."""
 
-    labels: int
-    """The number of labels; steps without one are left out."""
-    accuracy: float
-    balanced_accuracy: float
-    """The mean over classes of the share of their labels that is right."""
-    macro_f1: float
-    """The mean of F1 over the classes that are true or predicted."""
-    auroc: float | None
-    """The area under the ROC curve, for two classes where both occur."""
-    average_precision: float | None
-    """The average precision, for two classes where both occur: the mean over true ones of the precision at their
-    output."""
-    loss: float
-    """Mean cross-entropy in nats."""
-    classes: list[ClassScore]
-    confusion: list[list[int]]
-    """[true][predicted], in the order of `classes`."""
-
-    def as_json(self) -> dict[str, Json]:
-        """The scores with a name for every number."""
-        return {**self._asdict(), "classes": [score._asdict() for score in self.classes]}
-
-
-class SeveralScores(NamedTuple):
-    """The scores of predicted labels, several a row."""
-
-    labels: int
-    """Rows."""
-    accuracy: float
-    """The share of rows all of whose labels are right."""
-    micro_f1: float
-    """F1 of all labels of all rows together."""
-    macro_f1: float
-    """The mean of F1 over labels."""
-    auroc: float
-    """The area under the ROC curve, in the mean over labels that some rows have and some lack."""
-    average_precision: float
-    """The average precision, in the mean over labels that some rows have and some lack: the mean over true ones of the
-    precision at their output."""
-    loss: float
-    """Mean cross-entropy of a label in nats."""
-    classes: list[ClassScore]
-    each_label: list[list[list[int]]]
-    """The table of each label: [lacks it, has it][not predicted, predicted]."""
-
-    def as_json(self) -> dict[str, Json]:
-        """The scores with a name for every number."""
-        return {**self._asdict(), "classes": [score._asdict() for score in self.classes]}
-
-
-class NumberScores(NamedTuple):
-    """The scores of predicted numbers."""
-
-    labels: int
-    mean_absolute_error: float
-    root_mean_squared_error: float
-    r_squared: float | None
-    """The part of the labels' variance that is explained; None where they are all alike."""
-    spearman: float
-    """The correlation of ranks; 0 where labels or predictions are all alike."""
-
-    def as_json(self) -> dict[str, Json]:
-        """The scores with a name for every number."""
-        return self._asdict()
-
-
-def score_labels(outputs: Sequence[np.ndarray], labels: Sequence[np.ndarray], names: Sequence[str]) -> LabelScores:
-    """Scores of classes.
-
-    Args:
-        outputs: of a model, a row each: (classes,), or (time, classes).
-        labels: a number of a class each, (), or (time,); -100 where there is none.
-        names: of the classes.
-    """
-    flat = np.concatenate([output.reshape(-1, len(names)) for output in outputs])
-    true = np.concatenate([np.atleast_1d(label) for label in labels]).astype(np.int64)
-    flat, true = flat[true != IGNORED], true[true != IGNORED]
-    predicted, numbers, answers = flat.argmax(1), np.arange(len(names)), Answers(flat, true)
-    confusion = confusion_matrix(true, predicted, labels=numbers).tolist()
-    two = set(true) == {0, 1} == set(numbers)
-    return LabelScores(
-        labels=len(true),
-        accuracy=float((true == predicted).mean()),
-        balanced_accuracy=float(balanced_accuracy(answers).mean()),
-        macro_f1=float(macro_f1(answers).mean()),
-        auroc=float(auroc(answers).mean()) if two else None,
-        average_precision=float(average_precision(answers).mean()) if two else None,
-        loss=float(-log_probabilities(flat)[np.arange(len(true)), true].mean()),
-        classes=class_scores(confusion, names),
-        confusion=confusion,
-    )
-
-
-def score_several(outputs: Sequence[np.ndarray], labels: Sequence[np.ndarray], names: Sequence[str]) -> SeveralScores:
-    """Scores of several labels a row.
-
-    Args:
-        outputs: of a model, a row each, (labels,).
-        labels: 1 for each that a row has, 0 for all others, (labels,).
-        names: of the labels.
-    """
-    answers = Answers(np.stack(outputs), np.stack(labels))
-    each = multilabel_confusion_matrix(answers.true, answers.predicted).tolist()
-    return SeveralScores(
-        labels=len(outputs),
-        accuracy=float(accuracy_score(answers.true, answers.predicted)),
-        micro_f1=float(f1_score(answers.true, answers.predicted, average="micro", zero_division=0.0)),
-        macro_f1=float(f1_score(answers.true, answers.predicted, average="macro", zero_division=0.0)),
-        auroc=float(auroc(answers).mean()),
-        average_precision=float(average_precision(answers).mean()),
-        loss=float(log_losses(answers).mean()),
-        classes=label_scores(each, names),
-        each_label=each,
-    )
-
-
-def score_numbers(outputs: Sequence[np.ndarray], labels: Sequence[np.ndarray]) -> NumberScores:
-    """Scores of numbers: outputs (1,) and labels (), a row each."""
-    predicted, true = np.array([output[0] for output in outputs]), np.array(labels, dtype=np.float64)
-    squared, spread = np.square(predicted - true), np.square(true - true.mean()).sum()
-    return NumberScores(
-        labels=len(true),
-        mean_absolute_error=float(np.abs(predicted - true).mean()),
-        root_mean_squared_error=float(np.sqrt(squared.mean())),
-        r_squared=float(1 - squared.sum() / spread) if spread else None,
-        spearman=float(rank_correlation(Answers(predicted[:, None], true)).mean()),
-    )
-
-
-class TextScored(NamedTuple):
-    """The score of a language model on a text."""
-
-    run: str
-    cell: str
-    text: str
-    """The size of the text."""
+    size: str
+    """Bytes and documents, in words."""
     vocabulary: int
     tokens: int
     """Tokens that were predicted."""
@@ -199,17 +45,36 @@ class TextScored(NamedTuple):
     """Predictions that end a document."""
     unknown: float
     """The share of tokens that the vocabulary lacks."""
-    perplexity: float
-    bits_per_byte: float
     identity: str
     """A sum over the vocabulary: perplexities of different ones have nothing in common."""
 
-    def as_json(self) -> dict[str, Json]:
-        """The scores with a name for every number."""
-        return self._asdict()
+
+class Scored(Record):
+    """The scores of a model on a split or on other data."""
+
+    run: str
+    cell: str
+    source: str
+    """The split or file, by name."""
+    scores: Scores
+    """The scores; those of forecasts with every window in units of its own context."""
+    rows: int | None = None
+    """Rows of labels."""
+    labels: int | None = None
+    """Labels; steps without one are left out."""
+    classes: list[ClassScore] = []
+    confusion: list[list[int]] | None = None
+    """[true][predicted], in the order of `classes`."""
+    each_label: list[list[list[int]]] | None = None
+    """The table of each of several labels a row: [lacks it, has it][not predicted, predicted]."""
+    streamed: Scores | None = None
+    """Scores of forecasts with each series as a stream, in units of the context before its first forecast."""
+    text_read: Text | None = None
+    """The text that a language model was scored on."""
+    notes: list[str] = []
 
 
-def score_run(path: Path, split: str, file: Path | None, text_column: str | None) -> TextScored:
+def score_run(path: Path, split: str, file: Path | None, text_column: str | None) -> Scored:
     """Perplexity and bits per byte of a language model.
 
     Raises:
@@ -217,53 +82,23 @@ def score_run(path: Path, split: str, file: Path | None, text_column: str | None
     """
     model, tokenizer = load_language_model(path)
     text = _split_of(RunFolder(path), split) if file is None else _whole(tokenizer, file, text_column)
-    stream = text.stream
-    nats = float(token_losses(model, text).sum())
+    stream, losses = text.stream, token_losses(model, text)
+    size = f"{stream.text_bytes:,} bytes, documents: {len(stream.starts):,}"
     ends = int((stream.tokens[1:] == tokenizer.eos_token_id).sum())
-    return TextScored(
-        run=path.name, cell=model.config.cell, text=f"{stream.text_bytes:,} bytes, documents: {len(stream.starts):,}",
-        vocabulary=len(tokenizer), tokens=stream.predictions, ends=ends, unknown=stream.unknown / stream.predictions,
-        perplexity=math.exp(min(nats / stream.predictions, 700.0)),
-        bits_per_byte=nats / math.log(2) / stream.text_bytes, identity=_identity(tokenizer),
+    return Scored(
+        run=path.name, cell=model.config.cell, source=split if file is None else file.name,
+        scores=text_scores(losses, stream.text_bytes),
+        text_read=Text(
+            size=size, vocabulary=len(tokenizer), tokens=stream.predictions, ends=ends,
+            unknown=stream.unknown / stream.predictions, identity=_identity(tokenizer),
+        ),
     )  # fmt: skip
-
-
-class Scored(NamedTuple):
-    """The scores of a model's predicted labels."""
-
-    run: str
-    cell: str
-    source: str
-    """The split or file, by name."""
-    rows: int
-    scores: LabelScores | SeveralScores | NumberScores
-    notes: list[str]
-
-    def as_json(self) -> dict[str, Json]:
-        """The scores with a name for every number."""
-        return {**self._asdict(), "scores": self.scores.as_json()}
-
-
-class ForecastsScored(NamedTuple):
-    """The scores of a model's forecasts of a split."""
-
-    run: str
-    cell: str
-    fresh: Scores
-    """Every window in units of its own context."""
-    streamed: Scores
-    """Each series as a stream, in units of the context before its first forecast."""
-
-    def as_json(self) -> dict[str, Json]:
-        """The scores with a name for every number."""
-        both = {name: getattr(self, name).model_dump(exclude_none=True) for name in ("fresh", "streamed")}
-        return {"run": self.run, "cell": self.cell, **both}
 
 
 def evaluated(
     path: Path, split: str, held: OnDisk | None, text_column: str | None, label_column: Sequence[str],
     data_root: Path | None,
-) -> Scored | TextScored | ForecastsScored:  # fmt: skip
+) -> Scored:  # fmt: skip
     """Score a model on some data, or on a split of its own.
 
     Raises:
@@ -318,19 +153,28 @@ def score_predictions(
     if all(bool((label == IGNORED).all()) for label in labels):
         raise DataError(f"{source}: has no label to hold a prediction against")
     outputs, config = outputs_of(finished, inputs, gaps), finished.model.config
-    return Scored(path.name, config.cell, source, len(inputs), _scores(config, outputs, labels), notes)
+    answers = _answers(config, outputs, labels)
+    confusion, each = tables_of(answers)
+    names = [] if answers.numbers else class_names(config)
+    return Scored(
+        run=path.name, cell=config.cell, source=source, scores=every_score(answers), rows=len(inputs),
+        labels=len(answers.true), classes=classes_of(names, confusion, each), confusion=confusion, each_label=each,
+        notes=notes,
+    )  # fmt: skip
 
 
-def _scores(
-    config: GatedRNNConfig, outputs: Sequence[np.ndarray], labels: Sequence[np.ndarray]
-) -> LabelScores | SeveralScores | NumberScores:
+def _answers(config: GatedRNNConfig, outputs: Sequence[np.ndarray], labels: Sequence[np.ndarray]) -> Answers:
+    """Outputs of a model, a row each: (labels,), or (time, classes); with the labels of each."""
     if config.problem_type == "regression":
-        return score_numbers(outputs, labels)
-    score = score_several if config.problem_type == SEVERAL else score_labels
-    return score(outputs, labels, class_names(config))
+        return Answers(np.stack(outputs), np.array(labels, np.float64))
+    if config.problem_type == SEVERAL:
+        return Answers(np.stack(outputs), np.stack(labels))
+    flat = np.concatenate([output.reshape(-1, output.shape[-1]) for output in outputs])
+    true = np.concatenate([np.atleast_1d(label) for label in labels]).astype(np.int64)
+    return Answers(flat[true != IGNORED], true[true != IGNORED])
 
 
-def score_forecasts(path: Path, split: str) -> ForecastsScored:
+def score_forecasts(path: Path, split: str) -> Scored:
     """Scores of forecasts on a split of a run's own data.
 
     Raises:
@@ -350,7 +194,7 @@ def score_forecasts(path: Path, split: str) -> ForecastsScored:
     fresh, streamed = (
         tally.scores(loss) for tally, loss in (tally_windows(model, windows), tally_streams(model, windows))
     )
-    return ForecastsScored(path.name, model.config.cell, fresh, streamed)
+    return Scored(run=path.name, cell=model.config.cell, source=split, scores=fresh, streamed=streamed)
 
 
 def _split_of(folder: RunFolder, split: str) -> Lanes:

@@ -100,11 +100,11 @@ def test_predictions_are_those_of_transformers_for_each_text_alone(moods, tmp_pa
 
 def test_an_evaluation_of_a_file_is_that_of_its_predictions(moods, tmp_path, capsys):
     file = write(tmp_path / "labelled.csv", reviews())
-    found = scores(capsys, moods, "--file", file)["scores"]
+    found = scores(capsys, moods, "--file", file)
     call("predict", moods, file, "--output", tmp_path / "out.csv", "--threads", "1")
     rows = read(tmp_path / "out.csv")
     true, predicted = [row["mood"] for row in rows], [row["prediction"] for row in rows]
-    assert found["labels"] == len(rows) and found["accuracy"] == accuracy_score(true, predicted)
+    assert found["labels"] == len(rows) and found["scores"]["accuracy"] == accuracy_score(true, predicted)
     assert found["confusion"] == confusion_matrix(true, predicted, labels=sorted(WORDS)).tolist()
     report = classification_report(true, predicted, output_dict=True, zero_division=0.0)
     for score in found["classes"]:
@@ -112,7 +112,7 @@ def test_an_evaluation_of_a_file_is_that_of_its_predictions(moods, tmp_path, cap
         theirs = np.array([report[score["name"]][name] for name in ("precision", "recall", "f1-score", "support")])
         assert_equal_within(ours, theirs, torch.float64, score["name"])
     loss = np.mean([-np.log(float(row[f"probability_{row['mood']}"])) for row in rows])
-    assert_equal_within(np.array(found["loss"]), loss, torch.float64, "loss")
+    assert_equal_within(np.array(found["scores"]["loss"]), loss, torch.float64, "loss")
 
 
 def test_an_evaluation_prints_classes_and_confusion_and_nothing_of_transformers(moods, capsys):
@@ -145,7 +145,7 @@ def test_every_kind_of_label_is_evaluated_as_in_training_and_read_in_lists_from_
     result = json.loads((run / "result.json").read_text())
     for split in ("validation", "test"):
         found = scores(capsys, run, "--split", split)["scores"]
-        loss = found["root_mean_squared_error"] ** 2 if task == "adding" else found["loss"]
+        loss = found["rmse"] ** 2 if task == "adding" else found["loss"]
         assert_equal_within(loss, result[f"{split}_loss"], torch.float32, "loss")
         assert task == "adding" or found["accuracy"] == result[f"{split}_accuracy"]
     examples = load_task(data_settings(task=task, **LENGTHS[task])).evaluation["test"]
@@ -161,7 +161,7 @@ def test_every_kind_of_label_is_evaluated_as_in_training_and_read_in_lists_from_
         if task == "parity":
             steps = json.loads(first) if ending == "csv" else first
             assert len(steps) == 8 and set(steps) <= {"0", "1"}
-            assert found["scores"]["labels"] == int((examples.labels[:30] != -100).sum())
+            assert found["labels"] == int((examples.labels[:30] != -100).sum())
         else:
             float(first)
             assert ("probability_3" in predicted[0]) == (task == "digits")

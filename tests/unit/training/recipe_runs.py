@@ -48,7 +48,7 @@ def of_rows(rows, *names):
 
 TEXT = "character n-grams, embedding, cells, head, linear path"
 SERIES = ("embedding, convolutions, cells, head, linear path", "--convolution-size 6 --random-convolutions 500")
-NUMBER = {"mean_absolute_error": "test_mae"}
+NUMBER = {"mae": "test_mae"}
 FORECAST = "--target heat --series-column place --time-column when --horizon 6 --season 12 --context 24"
 FORECAST += " --validation-fraction 0.3 --learning-rate 0.02"  # with which training counts, and is done again
 RECIPES = {

@@ -118,7 +118,7 @@ def test_the_auto_class_gives_the_loss_of_the_test(trained):
 def test_evaluate_gives_the_scores_of_the_result(trained, capsys):
     name, run = trained
     found = json.loads(printed(capsys, "evaluate", run, "--json", "--threads", "1"))[0]
-    found, result = found.get("scores", found.get("fresh", found)), json.loads((run / "result.json").read_text())
+    found, result = found["scores"], json.loads((run / "result.json").read_text())
     for own, theirs in RECIPES[name].scores.items():
         assert found[own] == pytest.approx(result[theirs], rel=1e-5), own
 

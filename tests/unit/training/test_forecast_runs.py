@@ -50,8 +50,8 @@ def test_a_forecast_has_the_names_of_its_table_follows_it_and_is_the_same_again(
 def test_a_run_is_evaluated_with_the_scale_of_each_window_or_one_and_diagnosed(forecast_run, heat, tmp_path, capsys):
     found = json.loads(printed(capsys, "evaluate", forecast_run, "--json"))[0]
     own = json.loads((forecast_run / "result.json").read_text())
-    assert abs(found["fresh"]["mase"] / own["test_mase"] - 1) < 1e-5
-    assert found["streamed"]["mase"] != found["fresh"]["mase"] and found["streamed"]["mase"] < 2
+    assert abs(found["scores"]["mase"] / own["test_mase"] - 1) < 1e-5
+    assert found["streamed"]["mase"] != found["scores"]["mase"] and found["streamed"]["mase"] < 2
     assert "in a stream" in printed(capsys, "evaluate", forecast_run)
     code, error = outcome(capsys, "evaluate", forecast_run, "--file", heat)
     assert code == 2 and "give --split alone" in error

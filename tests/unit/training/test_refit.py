@@ -72,7 +72,7 @@ def test_the_model_that_is_tested_has_seen_all_before_the_test_and_the_last_one_
     with pytest.raises(DataError, match=r"trained on the validation part in the end.*--no-refit"):
         score_forecasts(refitted, "validation")
     scores = RunFolder(refitted).finished().scores
-    assert score_forecasts(refitted, "test").fresh.mase == pytest.approx(scores["test"].mase, rel=1e-6)
+    assert score_forecasts(refitted, "test").scores.mase == pytest.approx(scores["test"].mase, rel=1e-6)
 
 
 @pytest.mark.parametrize("stops", [3, 8, 14])

@@ -81,7 +81,7 @@ def test_series_with_a_number_each_are_learned_predicted_and_evaluated(tmp_path,
     true = {row["unique_id"]: float(row["label"]) for row in csv.DictReader(new.read_text().splitlines())}
     assert np.abs(np.array(found) - np.array(list(true.values()))).mean() < 2
     said = printed(capsys, "evaluate", tmp_path / "run", "--file", new)
-    assert all(word in said for word in ("absolute", "squared", "spearman")), said
+    assert all(word in said for word in ("mae", "rmse", "spearman")), said
     rows = new.read_text()
     for label, said in (
         ("much", "must be a finite number, got 'much'"),
