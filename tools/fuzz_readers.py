@@ -127,7 +127,7 @@ def _corpus(path: Path) -> None:
 
 
 def _forecast(path: Path) -> None:
-    read_table(path, Columns(), future=False)
+    read_table(path, Columns())
 
 
 def _series(path: Path) -> None:

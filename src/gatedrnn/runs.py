@@ -490,7 +490,6 @@ def forecast(
         ['date', 'OT', 'OT_0.1', 'OT_0.9']
     """
     from gatedrnn.data import FORECAST, load_task, tasks_kept
-    from gatedrnn.data.settings import ForecastTask
     from gatedrnn.training.chosen import completed, run_of_recipe, with_values
     from gatedrnn.training.folder import RunFolder
     from gatedrnn.training.forecasts import asked_of_data
@@ -500,8 +499,9 @@ def forecast(
         folder, named, _ = placed(data, output, {"task": FORECAST, **settings})
         given = cast(dict[str, Json], {**named, **settings})
         chosen = run_of_recipe(FORECAST, **given)
-        on_notes(load_task(chosen.data).notes)
-        asked = asked_of_data(cast(ForecastTask, chosen.data))  # before anything is trained for it
+        data_of_run = load_task(chosen.data)
+        on_notes(data_of_run.notes)
+        asked = asked_of_data(data_of_run)  # before anything is trained for it
         held = RunFolder(folder)
         if train_minutes is not None and held.config.exists():  # as they were measured for it
             chosen, train_minutes = with_values(chosen, {"total_steps": held.settings().train.total_steps}), None

@@ -1,7 +1,5 @@
 """Tasks and their data: settings in `settings`, one file a task, files of the user, tokens, batches."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -31,31 +29,14 @@ from gatedrnn.data.settings import (
 if TYPE_CHECKING:
     from gatedrnn.data.batches import Batch, Examples, TrainingSource, tokens_in
     from gatedrnn.data.stream import Lanes, RunningText
-    from gatedrnn.data.task import TaskData, Texts
+    from gatedrnn.data.task import TaskData, Texts, tasks_kept
     from gatedrnn.data.windows import Windows
 
 _OF_MODULES = {
     "batches": ("Batch", "Examples", "TrainingSource", "tokens_in"), "stream": ("Lanes", "RunningText"),
-    "task": ("TaskData", "Texts"), "windows": ("Windows",),
+    "task": ("TaskData", "Texts", "tasks_kept"), "windows": ("Windows",),
 }  # fmt: skip
 """Names whose modules import torch, which a help page and an error of usage do without."""
-MOST_KEPT = 2
-_kept: "dict[DataSettings, TaskData] | None" = None
-
-
-@contextmanager
-def tasks_kept() -> Iterator[None]:
-    """Keep the last tasks that were loaded in memory within this context, so that the runs of a comparison share them.
-
-    One command is inside, or one call: files may have changed before the next.
-    """
-    global _kept
-    before = _kept
-    _kept = {} if before is None else before
-    try:
-        yield
-    finally:
-        _kept = before
 
 
 def load_task(settings: DataSettings) -> "TaskData":
@@ -64,14 +45,9 @@ def load_task(settings: DataSettings) -> "TaskData":
     Raises:
         DataError: the data cannot be used.
     """
-    if _kept is None:
-        return _loaded(settings)
-    if settings not in _kept:
-        task = _loaded(settings)
-        while len(_kept) >= MOST_KEPT:
-            del _kept[next(iter(_kept))]
-        _kept[settings] = task
-    return _kept[settings]
+    from gatedrnn.data.task import kept
+
+    return kept(settings, lambda: _loaded(settings))
 
 
 def _loaded(settings: DataSettings) -> "TaskData":

@@ -1,15 +1,21 @@
-"""The data that every task provides to a model, a training loop and a report."""
+"""The data that every task provides to a model, a training loop and a report; and those that calls share."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Literal, cast
+from typing import Any, Literal, TypeVar, cast
 
 from transformers import PreTrainedTokenizerFast
 
 from gatedrnn.data.batches import Examples, TrainingSource
+from gatedrnn.data.forecast.table import SeriesTable
 from gatedrnn.data.stream import Lanes
 from gatedrnn.data.windows import Windows
 from gatedrnn.records import Json
+
+MOST_KEPT = 3
+_kept: dict[Hashable, Any] | None = None
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +51,8 @@ class TaskData:
     tokenizer: PreTrainedTokenizerFast | None = None
     texts: dict[str, Texts] = field(default_factory=dict)
     """Raw texts by split, for text tasks."""
+    table: SeriesTable | None = None
+    """The table of forecasts, with the times after the last values that have known covariates."""
 
     @property
     def steps(self) -> int:
@@ -57,3 +65,32 @@ class TaskData:
         if isinstance(validation, Examples):
             return max(1, round(float(validation.lengths.mean())))
         return cast(Lanes, validation).length
+
+
+@contextmanager
+def tasks_kept() -> Iterator[None]:
+    """Keep the last tasks and tables that were read in memory within this context, so that the runs of a comparison
+    share them.
+
+    One command is inside, or one call: files may have changed before the next.
+    """
+    global _kept
+    before = _kept
+    _kept = {} if before is None else before
+    try:
+        yield
+    finally:
+        _kept = before
+
+
+def kept(key: Hashable, make: Callable[[], Made]) -> Made:
+    """Return `make()`, or what it returned for this key before within `tasks_kept`."""
+    if _kept is None:
+        return make()
+    if key not in _kept:
+        made = make()
+        while len(_kept) >= MOST_KEPT:
+            del _kept[next(iter(_kept))]
+        _kept[key] = made
+    value: Made = _kept[key]
+    return value

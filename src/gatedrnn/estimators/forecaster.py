@@ -13,7 +13,7 @@ from numpy.random import RandomState
 from sklearn.utils.validation import check_is_fitted
 
 from gatedrnn.data import FORECAST, Windows
-from gatedrnn.data.forecast.table import Columns, SeriesTable, read_table
+from gatedrnn.data.forecast.table import Columns, SeriesTable, read_table, until_last_values
 from gatedrnn.data.forecast.task import Asked, asked_of, check_float32, naive_error, over_series, with_calendar
 from gatedrnn.data.frames import Data, Frame, InMemory, frame_of, on_disk, table_of
 from gatedrnn.data.windows import OneSeries, deviation_of
@@ -143,7 +143,7 @@ class Forecaster(GatedEstimator):
             held = model.config.table
             assert held is not None
             columns = Columns(**{n: _tuple(held[n]) for n in Columns._fields if n in held})
-            seen = _table(table, columns, future=True)
+            seen = _table(table, columns)
         self.model_, self.columns_, self._calendar_ = model, columns, tuple(cast(list[str], held["calendar"]))
         self._types_, self._backend_ = {name: table.schema.field(name).type for name in table.column_names}, backend
         self._seen_, self._streams_ = seen, dict[str, ForecastState]()
@@ -166,9 +166,9 @@ class Forecaster(GatedEstimator):
         """
         check_is_fitted(self)
         with as_value_errors():
-            seen = self._seen_ if X is None else _table(_read(X)[0], self.columns_, future=True)
+            seen = self._seen_ if X is None else _table(_read(X)[0], self.columns_)
             if known is not None:
-                seen = _with_known(seen, _table(table_of(known)[0], self.columns_, future=True, valued=False))
+                seen = _with_known(seen, _table(table_of(known)[0], self.columns_, valued=False))
             asked = self._after(seen)
             quantiles = quantiles_of(self.model_, asked)
             if X is None and self._streams_:
@@ -187,7 +187,7 @@ class Forecaster(GatedEstimator):
         """
         check_is_fitted(self)
         with as_value_errors():
-            came = _table(_read(rows)[0], self.columns_, future=False)
+            came = until_last_values(_table(_read(rows)[0], self.columns_))
             joined = {one.name: one for one in self._seen_.series}
             for one in came.series:
                 if one.name not in joined:
@@ -217,7 +217,7 @@ class Forecaster(GatedEstimator):
         """
         check_is_fitted(self)
         with as_value_errors():
-            table = with_calendar(_table(_read(X)[0], self.columns_, future=False), self._calendar_)
+            table = with_calendar(until_last_values(_table(_read(X)[0], self.columns_)), self._calendar_)
             windows = self._windows(table, stride or self.model_.config.horizon, origins)
             return self._scored(table, windows)
 
@@ -356,13 +356,12 @@ def _read(data: Data) -> tuple[pa.Table, str]:
     return pa.table(read_all_columns(Path(data)).columns), "pandas"
 
 
-def _table(table: pa.Table, columns: Columns, *, future: bool, valued: bool = True) -> SeriesTable:
+def _table(table: pa.Table, columns: Columns, *, valued: bool = True) -> SeriesTable:
     """A table, read as that of training.
 
     Args:
         table: its columns.
         columns: their roles.
-        future: whether the times after the last value are kept.
         valued: whether there are values; if not, they are set to 0, to be left out.
     """
     if not valued:
@@ -377,7 +376,7 @@ def _table(table: pa.Table, columns: Columns, *, future: bool, valued: bool = Tr
             if name not in table.column_names:
                 table = table.append_column(name, pa.array(np.zeros(len(table))))
     with on_disk(table) as held:
-        return read_table(held.file, columns, future=future)
+        return read_table(held.file, columns)
 
 
 def _with_known(table: SeriesTable, ahead: SeriesTable) -> SeriesTable:

@@ -9,12 +9,11 @@ import numpy as np
 from pydantic import Field
 
 from gatedrnn import manifest
-from gatedrnn.data import TaskData, Windows, load_task
+from gatedrnn.data import TaskData, Windows
 from gatedrnn.data.forecast.table import Columns
-from gatedrnn.data.forecast.task import Asked, asked_of, check_float32, read_asked, read_tables
+from gatedrnn.data.forecast.task import Asked, asked_of, check_float32, read_asked
 from gatedrnn.data.frames import write_predictions
 from gatedrnn.data.rows import RawTable
-from gatedrnn.data.settings import ForecastTask
 from gatedrnn.errors import DataError
 from gatedrnn.models import GatedRNNForForecasting
 from gatedrnn.models.forecast_units import naive_forecast
@@ -92,21 +91,21 @@ class Forecasts(Record):
         mine, others = errors.pop("model"), [f"{name} {error:.3f}" for name, error in errors.items()]
         best = min(errors.values())
         if not best:
-            return f"test mase {mine:.3f}: naive forecasts make no error there: it is flat"
+            return f"test mase {mine:.3f}: {min(errors, key=errors.__getitem__)} makes no error there"
         less = f"{1 - mine / best:.0%}"
         better = f"{less} less than" if mine < best and less != "0%" else "no better than"
         return f"test mase {mine:.3f}: {better} the better of {' and '.join(others)}"
 
 
-def asked_of_data(settings: ForecastTask) -> Asked:
-    """The steps after the end of a task's own data.
+def asked_of_data(data: TaskData) -> Asked:
+    """The steps after the end of the data of a forecast.
 
     Raises:
         DataError: known covariates of the horizon are missing, or columns of a wide table end at different times.
     """
-    inputs = cast(dict[str, Any], load_task(settings).model_inputs)
-    table = read_tables(settings, future=True).table
-    asked = asked_of(table, settings.calendar, inputs["context"], inputs["horizon"])
+    assert data.table is not None
+    inputs = cast(dict[str, Any], data.model_inputs)
+    asked = asked_of(data.table, tuple(inputs["table"]["calendar"]), inputs["context"], inputs["horizon"])
     times_of(asked)
     return asked
 
@@ -219,17 +218,17 @@ def _distinct(names: Sequence[str], targets: Sequence[str], ends: Sequence[str])
 def write_forecasts(path: Path) -> Forecasts:
     """Write forecasts.json into a finished run's folder, and return it."""
     folder = RunFolder(path)
-    settings = folder.settings().data
-    tested, final = (cast(GatedRNNForForecasting, opened(path).model) for opened in (open_tested, open_finished))
+    final = cast(GatedRNNForForecasting, open_finished(path).model)
+    tested = cast(GatedRNNForForecasting, open_tested(path).model) if folder.tested.exists() else final
     data = data_of(folder)
-    assert isinstance(settings, ForecastTask) and isinstance(data.train, Windows)
+    assert isinstance(data.train, Windows)
     windows = cast(Windows | None, data.evaluation.get("test"))
     chosen = np.unique(np.linspace(0, len(data.train.series) - 1, SHOWN).round().astype(int))
     scored = {} if windows is None else _by_step(tested, windows, data)
     forecasts = Forecasts(
         levels=final.config.levels,
         test=[] if windows is None else _last_of_test(tested, windows, chosen),
-        future=_after_the_end(final, settings, chosen),
+        future=_after_the_end(final, data, chosen),
         **scored,
     )
     forecasts.write(folder.forecasts)
@@ -254,9 +253,9 @@ def _of_window(model: GatedRNNForForecasting, windows: Windows, place: np.ndarra
     return _drawn(windows, int(place[0]), int(place[1]), quantiles[0].numpy(), labels[0].numpy())
 
 
-def _after_the_end(model: GatedRNNForForecasting, settings: ForecastTask, chosen: np.ndarray) -> list[Drawn]:
+def _after_the_end(model: GatedRNNForForecasting, data: TaskData, chosen: np.ndarray) -> list[Drawn]:
     try:
-        asked = asked_of_data(settings)
+        asked = asked_of_data(data)
     except DataError:  # the future of known covariates is not in the file
         return []
     return drawn_after(model, asked, chosen)

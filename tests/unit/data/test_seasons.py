@@ -41,7 +41,7 @@ WEEKEND = 4.0 * (HOURS // 24 % 7 >= 5)
         ([wandering(n, 200) for n in range(9)], (1,), (1,)),
         ([drawn(n, 200) for n in range(9)], (1,), (1,)),
         ([np.full(50, 3.0)], (1,), (1,)),
-        ([np.tile([1.0, 2.0, 5.0], 30)], (1,), (1,)),  # repeats itself exactly: no error to scale by
+        ([np.tile([1.0, 2.0, 5.0], 30)], (1,), (3,)),  # repeats itself exactly
     ],
 )
 def test_seasons_are_those_that_the_values_show(series, usual, expected):

@@ -499,7 +499,6 @@ def test_series_that_are_too_short_or_in_which_no_error_can_be_scaled_are_refuse
     for value, given, said in (
         ("5.0", {}, r"flat\.csv: before the validation part every series is constant"),
         ("{step}", {"season": (150,)}, r"a season of 150 is no shorter than the 144 steps before the validation part"),
-        ("{wave}", {"season": (24,)}, r"or repeats itself from season to season \(24 steps\)"),
     ):
         lines = [f"{moment},{value.format(step=step, wave=step % 24)}" for step, moment in enumerate(hours(200))]
         refused(said, task, written(tmp_path, "\n".join(["ds,y", *lines]) + "\n", "flat.csv"), horizon=6, **given)

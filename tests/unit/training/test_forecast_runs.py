@@ -76,7 +76,7 @@ def test_parts_without_values_are_refused_before_training_and_flat_ones_are_scor
         result = run(settings_of([level] * 16), tmp_path / level)
         assert (result.scores["test"].weighted_quantile_loss is None) == (level == "0")
         assert "Infinity" not in (tmp_path / level / "result.json").read_text()
-        assert write_forecasts(tmp_path / level).sentence().endswith("naive forecasts make no error there: it is flat")
+        assert write_forecasts(tmp_path / level).sentence().endswith("last value makes no error there")
 
 
 def looks_ahead(model, data):

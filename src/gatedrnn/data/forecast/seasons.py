@@ -74,8 +74,7 @@ def clear_season(series: Sequence[np.ndarray]) -> int | None:
             (lag for lag in peaks if correlations[lag] >= NEARLY * highest), 0
         )  # twice a season is a peak as well
         clear = best > 0 and correlations[best] > CLEAR and correlations[2 * best] > REPEATED
-        # Errors are scaled by those of repeating a season: one that makes none is no scale.
-        clear_peaks.append(best if clear and np.nanmax(np.abs(values[best:] - values[:-best])) > 0 else 0)
+        clear_peaks.append(best if clear else 0)
     lags, counts = np.unique(clear_peaks, return_counts=True)
     first = int(lags[counts.argmax()])
     return first if first and counts.max() > len(clear_peaks) / 2 else None

@@ -79,13 +79,12 @@ class _Rows(NamedTuple):
 
 
 @reader
-def read_table(path: Path, columns: Columns, *, future: bool = False) -> SeriesTable:
-    """The series of a CSV, TSV, JSON-lines or Parquet file.
+def read_table(path: Path, columns: Columns) -> SeriesTable:
+    """The series of a CSV, TSV, JSON-lines or Parquet file; their last times may hold covariates alone.
 
     Args:
         path: the file.
         columns: what is known of its columns.
-        future: whether the last times may hold covariates alone, for which a forecast is asked.
 
     Raises:
         DataError: a column is missing, a time is doubled or off the grid, a value is no finite number, or a series has
@@ -121,7 +120,7 @@ def read_table(path: Path, columns: Columns, *, future: bool = False) -> SeriesT
         "target": () if wide else columns.target, "known": columns.known, "past": columns.past, "fixed": columns.fixed,
     }  # fmt: skip
     return SeriesTable(
-        [on_grid if future else _without_future(on_grid) for on_grid in series], frequency, columns,
+        series, frequency, columns,
         {"name": path.name, "rows": len(data), "sha256": data.sha256},
         tuple(name for name in names if name not in of_numbers),
         said_columns(path.name, roles, data.column_names, left_out) + said,
@@ -353,16 +352,15 @@ def _check_float32(raw: _Rows, numbers: np.ndarray, path: Path) -> None:
         )
 
 
-def _without_future(series: OneSeries) -> OneSeries:
-    """Cut a series after its last value: nothing is known of later times."""
-    last = int(np.flatnonzero(~np.isnan(series.values))[-1]) + 1
-    return replace(
-        series,
-        times=series.times[:last],
-        values=series.values[:last],
-        known=series.known[:last],
-        past=series.past[:last],
-    )
+def until_last_values(table: SeriesTable) -> SeriesTable:
+    """The table with each series cut after its last value: nothing is known of later times."""
+
+    def cut(series: OneSeries) -> OneSeries:
+        last = int(np.flatnonzero(~np.isnan(series.values))[-1]) + 1
+        parts = {name: getattr(series, name)[:last] for name in ("times", "values", "known", "past")}
+        return replace(series, **parts)
+
+    return replace(table, series=[cut(series) for series in table.series])
 
 
 def weekly_co2() -> SeriesTable:

@@ -12,9 +12,9 @@ import numpy as np
 from gatedrnn.data.batches import Batch
 from gatedrnn.data.forecast.frequency import calendar_features
 from gatedrnn.data.forecast.seasons import seasons_of
-from gatedrnn.data.forecast.table import Columns, SeriesTable, read_table, weekly_co2
+from gatedrnn.data.forecast.table import Columns, SeriesTable, read_table, until_last_values, weekly_co2
 from gatedrnn.data.settings import ForecastTask
-from gatedrnn.data.task import TaskData
+from gatedrnn.data.task import TaskData, kept
 from gatedrnn.data.times import joined_form
 from gatedrnn.data.windows import ROUNDING, OneSeries, Windows, deviation_of, first_beyond, scale_of
 from gatedrnn.errors import DataError
@@ -60,9 +60,11 @@ def load_forecast(settings: ForecastTask) -> TaskData:
     Raises:
         DataError: a file cannot be used, or a series is too short for its splits.
     """
-    read = read_tables(settings)
-    notes = _notes(read.table)
-    table = with_calendar(read.table, settings.calendar)
+    # Further trainings of one run see other parts of the same table.
+    read = kept((settings.model_copy(update={"train_on": "train"}), "table"), lambda: read_tables(settings))
+    table = until_last_values(read.table)
+    notes = _notes(table)
+    table = with_calendar(table, settings.calendar)
     whole = np.array([len(series.values) for series in table.series])
     usual = _seasons(settings, table, whole, read.test_lengths)
     horizon = settings.horizon or _horizon(usual[0], int(np.median(whole)))
@@ -81,8 +83,15 @@ def load_forecast(settings: ForecastTask) -> TaskData:
 
     deviation = over_series(deviation_of, table, learned)
 
+    # Where every series repeats itself exactly, a season before is no scale: the step before is.
+    of_season = over_series(lambda values: naive_error(values, seasons[0]), table, cuts.validation)
+    repeats = 1 < seasons[0] < cuts.validation.max() and bool(np.isnan(of_season).all())
+    unit = 1 if repeats else seasons[0]
+    if repeats:
+        notes.append(f"From season to season ({seasons[0]} steps) no value changes: MASE is in units of a step's change.")
+
     def windows(first: np.ndarray, stop: np.ndarray, origins: int = 1) -> Windows:
-        naive = over_series(lambda values: naive_error(values, seasons[0]), table, first)
+        naive = over_series(lambda values: naive_error(values, unit), table, first)
         return Windows(
             table.series, first, stop, naive, deviation, context, horizon, origins, settings.stride or horizon
         )
@@ -119,16 +128,12 @@ def load_forecast(settings: ForecastTask) -> TaskData:
                 "calendar": list(settings.calendar),
             },
         },
-        labelled="future", train=train, evaluation=evaluation, sources=read.sources, notes=notes,
+        labelled="future", train=train, evaluation=evaluation, sources=read.sources, notes=notes, table=read.table,
     )  # fmt: skip
 
 
-def read_tables(settings: ForecastTask, *, future: bool = False) -> Read:
-    """The table of a task, with what continues it.
-
-    Args:
-        settings: the task.
-        future: whether the times after the last value, with known covariates alone, are kept.
+def read_tables(settings: ForecastTask) -> Read:
+    """The table of a task, with what continues it, and the times after the last value that have covariates alone.
 
     Raises:
         DataError: a file cannot be used.
@@ -142,14 +147,14 @@ def read_tables(settings: ForecastTask, *, future: bool = False) -> Read:
             raise DataError("--test-file continues --train-file; give both")
         table = weekly_co2()
         return Read(table, None, [table.source])
-    table = read_table(settings.train_file, columns, future=future and settings.test_file is None)
+    table = read_table(settings.train_file, columns)
     if settings.test_file is None:
         return Read(table, None, [table.source])
-    columns = table.columns._replace(frequency=table.frequency.setting)
-    continued = read_table(settings.test_file, columns, future=future)
-    lengths = [len(series.values) for series in table.series]
+    columns, table = table.columns._replace(frequency=table.frequency.setting), until_last_values(table)
+    continued = read_table(settings.test_file, columns)
+    test = {series.name: len(series.values) for series in until_last_values(continued).series}
     whole = _joined(table, continued)
-    test_lengths = np.array([len(series.values) for series in whole.series]) - np.array(lengths)
+    test_lengths = np.array([test[series.name] for series in whole.series])
     return Read(whole, test_lengths, [{**table.source, "split": "train"}, {**continued.source, "split": "test"}])
 
 
@@ -286,8 +291,8 @@ def _without_scale(table: SeriesTable, season: int, split: str, windows: Windows
             "error can be scaled; give a shorter --season"
         )
     return (
-        f"{name}: before the {split} part every series is constant, or repeats itself from season to season ({season} "
-        "steps): no error can be scaled, and there is nothing to learn; give another --season, or other data"
+        f"{name}: before the {split} part every series is constant: no error can be scaled, and there is nothing to "
+        "learn"
     )
 
 
@@ -378,7 +383,7 @@ def read_asked(path: Path, columns: Columns, calendar: tuple[str, ...], context:
     Raises:
         DataError: as `read_table`; or known covariates of a step of the horizon are missing.
     """
-    return asked_of(read_table(path, columns, future=True), calendar, context, horizon)
+    return asked_of(read_table(path, columns), calendar, context, horizon)
 
 
 def asked_of(table: SeriesTable, calendar: tuple[str, ...], context: int, horizon: int) -> Asked:
