@@ -38,6 +38,7 @@ from torch import Tensor
 from gatedrnn.data import SERIES, Examples, Lanes, TaskData, Windows, load_task
 from gatedrnn.data.settings import ProbeTask, SeriesTask
 from gatedrnn.errors import DataError
+from gatedrnn.processes import SignalFlag
 from gatedrnn.progress import Progress
 from gatedrnn.records import Machine, environment
 from gatedrnn.study.results import ComparisonResults, ProbeResults
@@ -45,7 +46,6 @@ from gatedrnn.study.settings import CompareSettings
 from gatedrnn.study.space import with_values
 from gatedrnn.training.evaluate import evaluate
 from gatedrnn.training.folder import RunFolder, differences
-from gatedrnn.training.interrupt import SignalFlag
 from gatedrnn.training.loop import Trainer
 from gatedrnn.training.optimise import weights_of
 from gatedrnn.training.recipes import with_options, with_recipe

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from gatedrnn.data import data_settings
 from gatedrnn.executors import Workers, executor_for
-from gatedrnn.executors.local import Local
+from gatedrnn.executors.engines import Local
 from gatedrnn.records import environment
 from gatedrnn.training.settings import ModelSettings, RunSettings, TrainSettings
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from browser import launched, needs_a_browser
 
-from gatedrnn.pages.page import COLOURS, NIGHT
+from gatedrnn.pages import COLOURS, NIGHT
 from gatedrnn.study.report import PAGE, report_of
 
 KEPT = Path(__file__).parents[2] / "results" / "digits"

@@ -16,11 +16,10 @@ from cyclopts.config import Dict
 from gatedrnn import __version__
 from gatedrnn.cli.arguments import RUN
 from gatedrnn.errors import FAILURE, SIGNALLED, USAGE, Error, in_one_line
-from gatedrnn.processes import oversubscribing
+from gatedrnn.processes import ended_by_signals, oversubscribing
 from gatedrnn.progress import notices_shown
 from gatedrnn.records import read_yaml
 from gatedrnn.terminal import plain
-from gatedrnn.training.interrupt import ended_by_signals
 from gatedrnn.trust import named_on, trusting
 
 OF_TASKS = ("compare", "forecast", "train")

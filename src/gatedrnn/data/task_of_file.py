@@ -18,9 +18,9 @@ from gatedrnn.data.files import (
 )
 from gatedrnn.data.labels import are_measured, holds_lists
 from gatedrnn.data.rows import RawTable, ending_of, fields_of
-from gatedrnn.data.series.archives import is_regression, is_unnamed
 from gatedrnn.data.series.fields import is_number
 from gatedrnn.data.series.files import named_files
+from gatedrnn.data.series.formats import is_regression, is_unnamed
 from gatedrnn.data.series.measurements import SERIES_COLUMNS, holds_measurements
 from gatedrnn.data.settings import FORECAST, LANGUAGE, SERIES, SERIES_REGRESSION, TAGGING, TEXT, TEXT_REGRESSION
 from gatedrnn.data.tables import FORMATS, column_of, in_a_sentence, is_several, read_all_columns

@@ -17,9 +17,8 @@ from pydantic import JsonValue
 
 from gatedrnn.errors import Error, NonFiniteLoss, OutOfMemory, TooLarge, WorkerDiffers, reason
 from gatedrnn.locks import LOCK
-from gatedrnn.processes import may_oversubscribe, oversubscribing
+from gatedrnn.processes import StopFlag, may_oversubscribe, oversubscribing
 from gatedrnn.progress import Progress
-from gatedrnn.training.interrupt import StopFlag
 from gatedrnn.training.loop import run
 from gatedrnn.training.resources import compile_kernels
 from gatedrnn.training.result import RunResult

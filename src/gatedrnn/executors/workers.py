@@ -11,9 +11,7 @@ import yaml
 from pydantic import JsonValue
 
 from gatedrnn.errors import Error, Interrupted, NonFiniteLoss, OutOfMemory, UsageError, WorkerDiffers, WorkerLost
-from gatedrnn.executors.local import Local
-from gatedrnn.executors.ray import OnRay
-from gatedrnn.executors.slurm import OnSlurm
+from gatedrnn.executors.engines import Local, OnRay, OnSlurm
 from gatedrnn.executors.work import HERE, Ended, Executor, OnProgress, Report, Task, finished, progress_of, task_of
 from gatedrnn.processes import check_cores
 from gatedrnn.progress import Progress

@@ -25,14 +25,13 @@ from gatedrnn.locks import sole_writer
 from gatedrnn.models import GatedRNNForForecasting, GatedRNNForSequenceClassification
 from gatedrnn.models.modeling import GatedRNNPreTrainedModel
 from gatedrnn.models.structure import count_parameters, describe_structure
-from gatedrnn.processes import check_cores
+from gatedrnn.processes import SignalFlag, StopFlag, check_cores, set_by_signals
 from gatedrnn.progress import Progress
 from gatedrnn.records import commit, processor
 from gatedrnn.training import checkpoint
 from gatedrnn.training.callbacks import Callbacks, StepRecord, ValidationRecord, told, tracked
 from gatedrnn.training.evaluate import evaluate
 from gatedrnn.training.folder import MetricsLog, RunFolder
-from gatedrnn.training.interrupt import SignalFlag, StopFlag, set_by_signals
 from gatedrnn.training.metrics import Evaluation
 from gatedrnn.training.model import build_model, model_card, write_model
 from gatedrnn.training.objective import objective_of, rows_of

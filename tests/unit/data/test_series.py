@@ -14,12 +14,11 @@ from gatedrnn.data import data_settings
 from gatedrnn.data.forecast.frequency import calendar_features
 from gatedrnn.data.forecast.table import Columns, read_table
 from gatedrnn.data.forecast.task import load_forecast, read_asked
-from gatedrnn.data.series.archives import read_ts
 from gatedrnn.data.series.fields import Fields, numbers_of
 from gatedrnn.data.series.files import Reading, check_rate, named_files, read_series
+from gatedrnn.data.series.formats import read_recordings, read_ts
 from gatedrnn.data.series.measurements import read_long
 from gatedrnn.data.series.task import load_series_task
-from gatedrnn.data.series.wav import read_recordings
 from gatedrnn.data.times import read_times
 from gatedrnn.data.windows import deviation_of, scale_of
 from gatedrnn.models import GatedRNNConfig

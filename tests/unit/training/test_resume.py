@@ -27,10 +27,10 @@ from gatedrnn.data import load_task
 from gatedrnn.data.token_cache import cache_folder
 from gatedrnn.errors import Damaged, FolderTaken, Interrupted, NonFiniteLoss
 from gatedrnn.models import GatedRNNForSequenceClassification
+from gatedrnn.processes import Ended, ended_by_signals
 from gatedrnn.records import sync, write_whole
 from gatedrnn.training import checkpoint
 from gatedrnn.training.folder import MetricsLog, RunFolder, read_metrics
-from gatedrnn.training.interrupt import Ended, ended_by_signals
 from gatedrnn.training.loop import Trainer, run
 from gatedrnn.training.result import RunResult
 from gatedrnn.training.sample import load_language_model

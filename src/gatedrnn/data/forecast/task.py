@@ -88,7 +88,9 @@ def load_forecast(settings: ForecastTask) -> TaskData:
     repeats = 1 < seasons[0] < cuts.validation.max() and bool(np.isnan(of_season).all())
     unit = 1 if repeats else seasons[0]
     if repeats:
-        notes.append(f"From season to season ({seasons[0]} steps) no value changes: MASE is in units of a step's change.")
+        notes.append(
+            f"From season to season ({seasons[0]} steps) no value changes: MASE is in units of a step's change."
+        )
 
     def windows(first: np.ndarray, stop: np.ndarray, origins: int = 1) -> Windows:
         naive = over_series(lambda values: naive_error(values, unit), table, first)

@@ -4,10 +4,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from gatedrnn.data.series.archives import is_unnamed, read_ts, read_unnamed
 from gatedrnn.data.series.fields import Fields, LabelledSeries
+from gatedrnn.data.series.formats import FILE_COLUMNS, is_unnamed, read_recordings, read_ts, read_unnamed
 from gatedrnn.data.series.measurements import holds_measurements, read_long, read_measurement_files, read_measurements
-from gatedrnn.data.series.wav import FILE_COLUMNS, read_recordings
 from gatedrnn.data.settings import Decimal, Frames, Order
 from gatedrnn.data.tables import read_all_columns, reader
 from gatedrnn.data.windows import first_beyond

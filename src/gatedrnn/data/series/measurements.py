@@ -11,7 +11,7 @@ import numpy as np
 from gatedrnn.data.files import LABEL_COLUMNS, labels_in_column
 from gatedrnn.data.rows import RawTable, read_fields
 from gatedrnn.data.series.fields import AS_SHOWN, Fields, LabelledSeries, numbers_of
-from gatedrnn.data.series.wav import FILE_COLUMNS, named_file
+from gatedrnn.data.series.formats import FILE_COLUMNS, named_file
 from gatedrnn.data.tables import FILE, column_of, read_all_columns, said_columns, without_row_numbers
 from gatedrnn.data.time_columns import TIME_COLUMNS, with_time_column
 from gatedrnn.data.times import Times, read_times

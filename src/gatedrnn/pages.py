@@ -1,4 +1,4 @@
-"""A page from a template and figures: how figures look, counts and differences in words."""
+"""The base of all reports: one HTML file that makes no network request; and counts and differences in words."""
 
 import re
 from pathlib import Path
