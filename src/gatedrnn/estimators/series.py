@@ -6,9 +6,7 @@ from typing import Any, Self, TypeAlias, cast
 
 import numpy as np
 from numpy.random import RandomState
-from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils import Tags
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from gatedrnn.data import SERIES, SERIES_REGRESSION
@@ -18,7 +16,7 @@ from gatedrnn.data.series.files import Reading, check_channels, read_series
 from gatedrnn.data.series.measurements import SERIES_COLUMNS
 from gatedrnn.data.series.task import gaps_of
 from gatedrnn.estimators.base import GatedEstimator, Settings, as_value_errors
-from gatedrnn.estimators.weights import Labels, checked_labels, merged
+from gatedrnn.estimators.labels import Labels, OfClasses, OfNumbers, checked_labels, merged
 from gatedrnn.models import GatedRNNForSequenceClassification
 from gatedrnn.training.finished import Finished
 from gatedrnn.training.predict import log_probabilities, outputs_of
@@ -169,7 +167,7 @@ class _SeriesEstimator(GatedEstimator):
         return tags
 
 
-class SeriesClassifier(ClassifierMixin, _SeriesEstimator):
+class SeriesClassifier(OfClasses, _SeriesEstimator):
     """A classifier of series of numbers, of one channel or several, of equal lengths or not.
 
     Args:
@@ -236,18 +234,8 @@ class SeriesClassifier(ClassifierMixin, _SeriesEstimator):
         outputs = self._outputs(X, times)
         return cast(np.ndarray, self.classes_[outputs.argmax(1)])
 
-    def _labels(self, y: np.ndarray) -> np.ndarray:
-        check_classification_targets(y)
-        self.classes_, numbers = np.unique(y, return_inverse=True)
-        if len(self.classes_) < 2:
-            raise ValueError(f"{type(self).__name__} needs two classes at least, and the data have 1 class")
-        return numbers
 
-    def _names(self) -> list[str]:
-        return [str(name) for name in self.classes_]
-
-
-class SeriesRegressor(RegressorMixin, _SeriesEstimator):
+class SeriesRegressor(OfNumbers, _SeriesEstimator):
     """A regressor of series of numbers: one number for each series.
 
     Args and attributes are those of `SeriesClassifier`, without classes.
@@ -272,9 +260,3 @@ class SeriesRegressor(RegressorMixin, _SeriesEstimator):
     def predict(self, X: Data, *, times: Times | None = None) -> np.ndarray:
         """Return the number of each series, (series,), float64."""
         return self._outputs(X, times)[:, 0]
-
-    def _labels(self, y: np.ndarray) -> np.ndarray:
-        return np.asarray(y, np.float64)
-
-    def _names(self) -> None:
-        return None

@@ -6,16 +6,14 @@ from typing import Any, Self, cast
 import numpy as np
 import pyarrow as pa
 from numpy.random import RandomState
-from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils import Tags
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from gatedrnn.data import TEXT, TEXT_REGRESSION
 from gatedrnn.data.frames import Data, InMemory, is_frame, table_of, with_classes
 from gatedrnn.data.text import encode_texts
 from gatedrnn.estimators.base import GatedEstimator, Settings, as_value_errors
-from gatedrnn.estimators.weights import Labels, checked_labels, merged
+from gatedrnn.estimators.labels import Labels, OfClasses, OfNumbers, checked_labels, merged
 from gatedrnn.models import GatedRNNForSequenceClassification
 from gatedrnn.training.finished import Finished
 from gatedrnn.training.predict import log_probabilities, outputs_of
@@ -118,7 +116,7 @@ def _texts(X: Data) -> list[str]:
     return texts.tolist()
 
 
-class TextClassifier(ClassifierMixin, _TextEstimator):
+class TextClassifier(OfClasses, _TextEstimator):
     """A classifier of texts.
 
     Args:
@@ -180,18 +178,8 @@ class TextClassifier(ClassifierMixin, _TextEstimator):
         outputs = self._outputs(X)
         return cast(np.ndarray, self.classes_[outputs.argmax(1)])
 
-    def _labels(self, y: np.ndarray) -> np.ndarray:
-        check_classification_targets(y)
-        self.classes_, numbers = np.unique(y, return_inverse=True)
-        if len(self.classes_) < 2:
-            raise ValueError(f"{type(self).__name__} needs two classes at least, and the data have 1 class")
-        return numbers
 
-    def _names(self) -> list[str]:
-        return [str(name) for name in self.classes_]
-
-
-class TextRegressor(RegressorMixin, _TextEstimator):
+class TextRegressor(OfNumbers, _TextEstimator):
     """A regressor of texts: one number for each text.
 
     Args and attributes are those of `TextClassifier`, without classes.
@@ -213,9 +201,3 @@ class TextRegressor(RegressorMixin, _TextEstimator):
     def predict(self, X: Data) -> np.ndarray:
         """Return the number of each text, (texts,), float64."""
         return self._outputs(X)[:, 0]
-
-    def _labels(self, y: np.ndarray) -> np.ndarray:
-        return np.asarray(y, np.float64)
-
-    def _names(self) -> None:
-        return None

@@ -1,10 +1,12 @@
-"""Rows and what they count, so that a row of weight 2 and the same row twice are one and the same training set."""
+"""Labels as they are learned, classes or numbers, and what each row counts: a row of weight 2 is the same as twice it."""
 
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
+from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils import assert_all_finite, column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight
 
 Labels: TypeAlias = Any
@@ -81,3 +83,30 @@ def merged(
 
 def _content(example: np.ndarray | str) -> bytes:
     return example.encode() if isinstance(example, str) else repr(example.shape).encode() + example.tobytes()
+
+
+class OfClasses(ClassifierMixin):
+    """An estimator whose labels are classes: `classes_` in the order of the outputs."""
+
+    classes_: np.ndarray
+
+    def _labels(self, y: np.ndarray) -> np.ndarray:
+        """The numbers of the classes."""
+        check_classification_targets(y)
+        self.classes_, numbers = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(f"{type(self).__name__} needs two classes at least, and the data have 1 class")
+        return numbers
+
+    def _names(self) -> list[str] | None:
+        return [str(name) for name in self.classes_]
+
+
+class OfNumbers(RegressorMixin):
+    """An estimator whose labels are numbers."""
+
+    def _labels(self, y: np.ndarray) -> np.ndarray:
+        return np.asarray(y, np.float64)
+
+    def _names(self) -> list[str] | None:
+        return None
