@@ -22,9 +22,9 @@ from gatedrnn.study.results import ComparisonResults, run_name
 from gatedrnn.study.settings import CompareSettings
 from gatedrnn.study.statistics import Sample, Table
 from gatedrnn.terminal import Console
-from gatedrnn.training.finished import outcomes_of
 from gatedrnn.training.outcomes import OUTCOMES, Outcomes, read_outcomes
 from gatedrnn.training.result import read_record
+from gatedrnn.training.score import outcomes_of
 
 app = App(help=__doc__)
 OPPOSITE = {"better", "worse"}

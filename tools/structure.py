@@ -1,6 +1,6 @@
 """The structure of the package in numbers and as a picture.
 
-    python tools/structure.py measure [SRC] [--output FILE.json] [--imports]
+    python tools/structure.py measure [SRC] [--output FILE.json] [--starts]
     python tools/structure.py draw docs/static/structure.svg
 
 SRC is the folder of the package, by default that of this repository; an older checkout's is measured alike.
@@ -13,6 +13,8 @@ import os
 import statistics
 import subprocess
 import sys
+import tempfile
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias, TypeGuard
@@ -51,8 +53,17 @@ DECLARATIONS = {
 """Attributes of a cell that say of which kind it is, in some checkout."""
 CELLS = ("cell", "equations")
 """Names of variables and attributes that hold a cell."""
-STATEMENTS = {"torch": "import torch", "gatedrnn": "import gatedrnn", "MinGRU": "import gatedrnn; gatedrnn.MinGRU"}
-"""Imports that are timed in fresh processes."""
+STARTS = {
+    "import torch": ["-c", "import torch"], "import gatedrnn": ["-c", "import gatedrnn"],
+    "gatedrnn.MinGRU": ["-c", "import gatedrnn; gatedrnn.MinGRU"],
+    **{
+        words: ["-m", *words.split()]
+        for words in (
+            "gatedrnn --help", "gatedrnn trian", "gatedrnn train --help", "gatedrnn train --task digits --hiden-size 8"
+        )
+    },
+}  # fmt: skip
+"""Processes that are timed whole, from the interpreter's start to its end."""
 
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 Numbers: TypeAlias = dict[str, Any]
@@ -273,15 +284,26 @@ def run_python(source: Path, *words: str) -> str:
     ).stdout
 
 
-def time_of_imports(source: Path, rounds: int) -> Numbers:
-    """Seconds of each statement and their ratios to those of `import torch`, timed in turn in fresh processes."""
-    times: dict[str, list[float]] = {name: [] for name in STATEMENTS}
-    for _ in range(rounds + 1):
-        for name, statement in STATEMENTS.items():
-            code = f"import time; start = time.perf_counter(); {statement}; print(time.perf_counter() - start)"
-            times[name].append(float(run_python(source, "-c", code)))
+def times_of_starts(source: Path, rounds: int, predicted: Sequence[Path]) -> Numbers:
+    """Seconds of each process and their ratios to those of `import torch`, in turn.
+
+    Args:
+        source: the package's folder.
+        rounds: how often each is timed.
+        predicted: a run and a file whose rows it predicts; none to leave that out.
+    """
+    environment = os.environ | {"PYTHONPATH": str(source.parent)}
+    starts = STARTS | ({"gatedrnn predict": ["-m", "gatedrnn", "predict", *map(str, predicted)]} if predicted else {})
+    times: dict[str, list[float]] = {name: [] for name in starts}
+    with tempfile.TemporaryDirectory() as folder:
+        for number in range(rounds + 1):
+            for name, words in starts.items():
+                output = ["--output", f"{folder}/{number}.csv"] if "predict" in words else []
+                begun = time.perf_counter()
+                subprocess.run([sys.executable, *words, *output], env=environment, capture_output=True, check=False)
+                times[name].append(time.perf_counter() - begun)
     times = {name: seconds[1:] for name, seconds in times.items()}  # without the first, which fills caches
-    ratios = {name: [s / t for s, t in zip(times[name], times["torch"], strict=True)] for name in times}
+    ratios = {name: [s / t for s, t in zip(times[name], times["import torch"], strict=True)] for name in times}
     return {name: {"seconds": quartiles(times[name]), "ratio": quartiles(ratios[name])} for name in times}
 
 
@@ -325,27 +347,31 @@ def lines_of(measured: Numbers) -> Iterator[str]:
         for direction, names in passes.items():
             yield f"Files in which Python runs in {layer}, {direction}: {len(names)}"
             yield f"  {', '.join(names)}"
-    for name, row in measured.get("time_of_imports", {}).items():
+    for name, row in measured.get("starts", {}).items():
         ratio, seconds = row["ratio"], row["seconds"]["median"]
         spread = f"{ratio['median']:.3f} [{ratio['low']:.3f}, {ratio['high']:.3f}]"
-        yield f"{STATEMENTS[name]}: {seconds:.2f} s, {spread} of import torch"
+        yield f"{name}: {seconds:.2f} s, {spread} of import torch"
 
 
 @app.command
-def measure(source: Path = SRC, *, output: Path | None = None, imports: bool = False, rounds: int = 7) -> None:
+def measure(
+    source: Path = SRC, *, output: Path | None = None, starts: bool = False, rounds: int = 10,
+    predicted: tuple[Path, Path] | None = None,
+) -> None:  # fmt: skip
     """Print the numbers, and write them as JSON.
 
     Args:
         source: the package's folder.
         output: the JSON file.
-        imports: also time the imports; leave other work aside meanwhile.
-        rounds: how often each import is timed.
+        starts: also time imports and commands; leave other work aside meanwhile.
+        rounds: how often each is timed.
+        predicted: a run and a file whose rows it predicts, to time that too.
     """
     source = source.resolve()
     measured = measure_sources(source)
     measured["files_run"] = json.loads(run_python(source, str(ROOT / "tools" / "files_run.py"), str(source)))
-    if imports:
-        measured["time_of_imports"] = time_of_imports(source, rounds)
+    if starts:
+        measured["starts"] = times_of_starts(source, rounds, predicted or ())
     if output:
         output.write_text(json.dumps(measured, indent=1) + "\n", encoding="utf-8")
     Console(width=130).print(table_of(measured))

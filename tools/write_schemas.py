@@ -3,10 +3,14 @@
 python tools/write_schemas.py
 """
 
+import ast
+import inspect
 import json
+from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
-from pydantic import ConfigDict, TypeAdapter
+from pydantic import TypeAdapter
 
 from gatedrnn.benchmarking.record import BenchRecord
 from gatedrnn.inspect.diagnose import Diagnosis
@@ -15,6 +19,7 @@ from gatedrnn.training.forecasts import Forecasts
 from gatedrnn.training.report import Hardest
 from gatedrnn.training.result import Record, RunResult, Standing
 
+SRC = Path(__file__).parents[1] / "src" / "gatedrnn"
 FOLDER = Path(__file__).parents[1] / "docs" / "schemas"
 RECORDS: dict[str, type[Record] | type[BenchRecord]] = {
     "results": ComparisonResults, "curves": Curves, "confusion": Confusion, "trials": Trials,
@@ -23,13 +28,38 @@ RECORDS: dict[str, type[Record] | type[BenchRecord]] = {
 }  # fmt: skip
 """The records by the name of the file, without its ending."""
 
-# A record of the core is a plain dataclass; its fields' docstrings shall be descriptions too.
-BenchRecord.__pydantic_config__ = ConfigDict(use_attribute_docstrings=True)  # type: ignore[attr-defined]
+
+@cache
+def classes() -> dict[str, ast.ClassDef]:
+    """The classes of the package by name."""
+    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in sorted(SRC.rglob("*.py"))]
+    return {node.name: node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
+
+
+def docstrings(name: str) -> dict[str, str]:
+    """The docstrings below the fields of a class and of those that it inherits from.
+
+    Pydantic would find them when a class is made, at each start of every command.
+    """
+    node = classes().get(name)
+    if node is None:
+        return {}
+    found = {field: text for base in node.bases for field, text in docstrings(ast.unparse(base)).items()}
+    for field, below in pairwise(node.body):
+        match field, below:
+            case ast.AnnAssign(target=ast.Name(id=held)), ast.Expr(value=ast.Constant(value=str(text))):
+                found[held] = inspect.cleandoc(text)
+    return found
 
 
 def schema(name: str) -> str:
-    """The schema of a record, as its file has it."""
-    return json.dumps(TypeAdapter(RECORDS[name]).json_schema(), indent=1, ensure_ascii=False) + "\n"
+    """The schema of a record, as its file has it, with the docstrings of fields as descriptions."""
+    whole = TypeAdapter(RECORDS[name]).json_schema()
+    for part in (whole, *whole.get("$defs", {}).values()):
+        for field, text in docstrings(part.get("title", "")).items():
+            if field in part.get("properties", {}):
+                part["properties"][field]["description"] = text
+    return json.dumps(whole, indent=1, ensure_ascii=False) + "\n"
 
 
 if __name__ == "__main__":

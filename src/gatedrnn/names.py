@@ -1,4 +1,5 @@
-"""Names that are known without an import of torch, which takes seconds: of cells, backbones, and settings of layers.
+"""Names that are known without an import of torch, which takes seconds: of cells, backbones, probes, and settings of
+layers.
 
 By them a misspelt name is refused, and a help page printed, at once.
 """
@@ -11,6 +12,11 @@ from pathlib import Path
 
 from gatedrnn.errors import unknown
 
+PROBES = (
+    "parity", "modular-addition", "cycle-navigation", "s3", "s5", "s5-all", "even-pairs", "majority",
+    "bucket-sort", "missing-duplicate", "copying", "selective-copying", "mqar", "adding",
+)  # fmt: skip
+"""Names of probes."""
 BACKBONES = ("transformer", "mamba")
 """Names of what takes the place of recurrent layers."""
 REGULARISERS = ("zoneout", "input_dropout", "state_dropout", "weight_dropout")

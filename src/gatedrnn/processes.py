@@ -9,9 +9,11 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Protocol
 
-from gatedrnn.errors import UsageError
+from gatedrnn.errors import TooLarge, UsageError
 from gatedrnn.records import cores
 
+STACK = 8 * 2**20
+"""Bytes of a thread's stack where the system sets no other size."""
 EACH_CORE = 4
 """Processes or threads for each core, at most: a machine that runs a thousand answers nobody."""
 _allowed = False  # in this process, to ask for more
@@ -48,6 +50,63 @@ def check_cores(count: int, asked: str) -> None:
             f"{asked}: this machine has {cores()} cores, and more than {EACH_CORE} for each of them only take "
             f"turns; give {EACH_CORE * cores()} or fewer, or --oversubscribe if you want them all the same"
         )
+
+
+def threads_for(jobs: int = 1) -> int:
+    """Threads of each of `jobs` processes so that every core runs one; no more than OMP_NUM_THREADS, where that is
+    set."""
+    asked = os.environ.get("OMP_NUM_THREADS", "")
+    most = int(asked) if asked.isdigit() and int(asked) else cores()
+    return max(1, min(cores() // jobs, most))
+
+
+def check_threads(threads: int) -> None:
+    """Check that the stacks of so many threads fit into the memory that is available now.
+
+    Raises:
+        UsageError: they are far more than there are cores.
+        TooLarge: they do not.
+    """
+    check_cores(threads, f"--threads {threads:,}")
+    available = available_memory()
+    if threads * STACK > available:
+        raise TooLarge(
+            f"--threads {threads}: their stacks take {readable(threads * STACK)}, and {readable(available)} are "
+            f"available; this machine runs {cores()} at the same time"
+        )
+
+
+def use_threads(threads: int | None) -> None:
+    """Have torch use so many threads; all cores if None.
+
+    Raises:
+        TooLarge: there is no memory for them.
+    """
+    import torch
+
+    check_threads(threads or 1)
+    torch.set_num_threads(threads or threads_for())
+
+
+def available_memory() -> int:
+    """Bytes of the machine's memory that are free; a container's limit counts."""
+    import psutil
+
+    available = int(psutil.virtual_memory().available)
+    try:
+        with open("/sys/fs/cgroup/memory.max") as limit, open("/sys/fs/cgroup/memory.current") as used:
+            return min(available, int(limit.read()) - int(used.read()))
+    except (OSError, ValueError):  # no container, or one without a limit
+        return available
+
+
+def readable(size: float) -> str:
+    """Bytes in the largest unit of which there is at least one: 1.5 GiB."""
+    units = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+    power = 0
+    while size >= 1024 and power < len(units) - 1:
+        size, power = size / 1024, power + 1
+    return f"{size:,.1f} {units[power]}" if power else f"{size:.0f} bytes"
 
 
 def end_with_parent() -> None:

@@ -230,8 +230,8 @@ class Run:
             DataError: the model is a language model, or the data cannot be read or do not fit it.
         """
         from gatedrnn.data.frames import check_output, frame_like, on_disk, write_predictions
+        from gatedrnn.processes import use_threads
         from gatedrnn.training.predict import predicted_columns
-        from gatedrnn.training.resources import use_threads
 
         target = None if output is None else Path(output)
         with called_from_python(), on_disk(data) as held:
@@ -267,7 +267,7 @@ class Run:
             UsageError: an argument is not for models of this kind.
         """
         from gatedrnn.data.frames import on_disk
-        from gatedrnn.training.resources import use_threads
+        from gatedrnn.processes import use_threads
         from gatedrnn.training.score import evaluated
 
         with called_from_python(), nullcontext() if data is None else on_disk(data) as held:

@@ -219,10 +219,10 @@ def compare(
     """
     from gatedrnn.data import load_task, tasks_kept
     from gatedrnn.executors import executor_for
+    from gatedrnn.processes import threads_for
     from gatedrnn.study.experiment import compare as run_comparison
     from gatedrnn.study.report import write_report
     from gatedrnn.study.suite import comparison_of_flags
-    from gatedrnn.training.settings import threads_for
 
     shown = progress if on_progress is None else False
     with tasks_kept(), called_from_python(), display_of("compare", shown) as display:
@@ -269,10 +269,10 @@ def compare_suite(
 
     from gatedrnn.data import tasks_kept
     from gatedrnn.executors import executor_for
+    from gatedrnn.processes import threads_for
     from gatedrnn.study.experiment import compare as run_comparison
     from gatedrnn.study.report import joined_comparisons, report_of_joined
     from gatedrnn.study.suite import read_suite, run_suite
-    from gatedrnn.training.settings import threads_for
 
     folder = Path("runs") / Path(file).stem if output is None else Path(output)
     threads = threads or (threads_for(jobs or 1) if on == "local" else 1)

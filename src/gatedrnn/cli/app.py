@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-from cyclopts import App, CycloptsError, Parameter, UnknownOptionError
+from cyclopts import App, CycloptsError, Parameter, UnknownCommandError, UnknownOptionError
 from cyclopts.config import Dict
 
 from gatedrnn import __version__
 from gatedrnn.cli.arguments import RUN
-from gatedrnn.errors import FAILURE, SIGNALLED, USAGE, Error, in_one_line
+from gatedrnn.errors import FAILURE, SIGNALLED, USAGE, Error, in_one_line, unknown
 from gatedrnn.processes import ended_by_signals, oversubscribing
 from gatedrnn.progress import notices_shown
 from gatedrnn.records import read_yaml
@@ -168,6 +168,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
             raise
         extra = next((extra for extra, packages in EXTRAS.items() if missing in packages), "train")
         _stop(USAGE, f"{missing} is not installed; this command needs: pip install 'gatedrnn[{extra}]'")
+    except UnknownCommandError as error:  # whose own message imports every command
+        names = [name for name in build_app() if not name.startswith("-")]
+        _stop(USAGE, unknown("command", str((error.unused_tokens or [""])[0]), names))
     except UnknownOptionError as error:
         from gatedrnn.cli.tasks import unknown_flag
 

@@ -96,17 +96,16 @@ def _with_defaults_of(task: str, kind: type[Settings], recipe: Mapping[str, obje
         off = "--" + "-".join(["no", *name.split("_")]) if field.annotation is bool else ()
         shown = Parameter(show=expert or not rare, negative=off)
         fields[name] = (Annotated[field.annotation, *field.metadata, shown], _field(task, name, field, recipe))
-    # Its fields have their descriptions, and it has no source: to look for one takes pydantic a walk over all modules.
-    return create_model(kind.__name__, __base__=kind, __cls_kwargs__={"use_attribute_docstrings": False}, **fields)
+    return create_model(kind.__name__, __base__=kind, **fields)
 
 
 def _field(task: str, name: str, field: FieldInfo, recipe: Mapping[str, object]) -> Any:
     """A field with the recipe's default; a cell with its options in it."""
     if field.default_factory is not None:
-        return Field(default_factory=field.default_factory, description=field.description)
+        return Field(default_factory=field.default_factory)
     default = recipe.get(name, field.default)
     if name == "cell":
         default = with_options(task, str(default))
     elif name == "cells":
         default = [with_options(task, cell) for cell in field.default]
-    return Field(default, description=field.description)
+    return Field(default)

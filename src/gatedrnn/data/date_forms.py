@@ -5,12 +5,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime
 from functools import lru_cache
 from itertools import product
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 import numpy as np
-import pandas as pd
 
 from gatedrnn.data.settings import Order
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 MONTHS = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
@@ -201,7 +203,7 @@ def _moment(fields: dict[str, str]) -> str:
     return f"{year:04}-{month:02}-{day:02}T{clock}"
 
 
-def written_by(pattern: str, moment: pd.Timestamp) -> str:
+def written_by(pattern: str, moment: "pd.Timestamp") -> str:
     """A date by a pattern."""
     year = moment.isocalendar().year if "{week}" in pattern else moment.year
     fields = {name: f"{getattr(moment, name):02}" for name in ("month", "day", "hour", "minute", "second", "week")}

@@ -6,8 +6,8 @@ from typing import Annotated, ClassVar, Literal, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, PositiveInt, field_validator
 
-from gatedrnn.data.probes import PROBES
 from gatedrnn.errors import UsageError, nearest
+from gatedrnn.names import PROBES
 
 LANGUAGE, SERIES, FORECAST = "language-model", "series-classification", "forecast"
 SERIES_REGRESSION, TEXT = "series-regression", "text-classification"
@@ -43,7 +43,7 @@ Names = Annotated[tuple[str, ...], BeforeValidator(_as_names)]
 class Settings(BaseModel):
     """Settings that refuse unknown keys and never change once made."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", frozen=True)
     expert: ClassVar[tuple[str, ...]] = ()
     """Fields that the command line shows with --help-all alone."""
     without: ClassVar[Mapping[str, tuple[str, ...]]] = {}

@@ -3,15 +3,17 @@
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from transformers import PreTrainedTokenizerFast
 
 from gatedrnn.data.batches import Examples, TrainingSource
-from gatedrnn.data.forecast.table import SeriesTable
 from gatedrnn.data.stream import Lanes
 from gatedrnn.data.windows import Windows
 from gatedrnn.records import Json
+
+if TYPE_CHECKING:
+    from gatedrnn.data.forecast.table import SeriesTable
 
 MOST_KEPT = 3
 _kept: dict[Hashable, Any] | None = None
@@ -51,7 +53,7 @@ class TaskData:
     tokenizer: PreTrainedTokenizerFast | None = None
     texts: dict[str, Texts] = field(default_factory=dict)
     """Raw texts by split, for text tasks."""
-    table: SeriesTable | None = None
+    table: "SeriesTable | None" = None
     """The table of forecasts, with the times after the last values that have known covariates."""
 
     @property

@@ -12,7 +12,6 @@ from typing import Any, Literal, NamedTuple
 from zoneinfo import available_timezones
 
 import numpy as np
-import pandas as pd
 
 from gatedrnn.data.date_forms import (
     PATTERNS,
@@ -87,6 +86,8 @@ class TimeForm:
         """Dates by the clock and calendar of their zone."""
         if not self.instants:
             return times
+        import pandas as pd
+
         zone = "UTC" if self.zone == "Z" else self.zone
         return np.asarray(pd.DatetimeIndex(times, tz="UTC").tz_convert(zone).tz_localize(None))
 
@@ -101,6 +102,8 @@ class TimeForm:
             return list(times.astype(f"datetime64[{self.since_1970}]").astype(np.int64).tolist())
         wall = self.local(times)
         if self.pattern is not None:
+            import pandas as pd
+
             by_pattern = [written_by(self.pattern, moment) for moment in pd.DatetimeIndex(wall)]
             again = dates_by(self.pattern, by_pattern)
             if again is not None and (again == wall).all():  # no days between months
@@ -115,6 +118,8 @@ class TimeForm:
         if self.zone is None or "/" not in self.zone:
             return [self.zone or ""] * len(times)
         if not self.instants:  # an hour that comes twice is the first of them
+            import pandas as pd
+
             first = np.ones(len(wall), bool)
             zoned = pd.DatetimeIndex(wall).tz_localize(self.zone, ambiguous=first, nonexistent="shift_forward")
             times, wall = np.asarray(zoned.tz_convert("UTC").tz_localize(None)), np.asarray(zoned.tz_localize(None))

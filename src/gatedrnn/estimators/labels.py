@@ -1,4 +1,4 @@
-"""Labels as they are learned, classes or numbers, and what each row counts: a row of weight 2 is the same as twice it."""
+"""Labels as they are learned, classes or numbers, and what each row counts: a weight of 2 is a row twice."""
 
 from collections.abc import Sequence
 from typing import Any, TypeAlias

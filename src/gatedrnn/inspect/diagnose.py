@@ -18,12 +18,11 @@ from gatedrnn.kinds.kind import Tracking
 from gatedrnn.kinds.scan.path import SIGNED
 from gatedrnn.layers import RecurrentLayer
 from gatedrnn.models.modeling import GatedRNNPreTrainedModel
-from gatedrnn.models.opening import open_model
+from gatedrnn.models.opening import HEADS, open_model
 from gatedrnn.records import Machine, environment
 from gatedrnn.shapes import Series
 from gatedrnn.training.finished import data_of, model_place
 from gatedrnn.training.folder import RunFolder
-from gatedrnn.training.model import HEADS
 from gatedrnn.training.result import Record
 from gatedrnn.training.sample import load_language_model
 

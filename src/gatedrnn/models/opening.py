@@ -6,8 +6,19 @@ from typing import TypeVar
 from transformers import PreTrainedTokenizerFast
 from transformers.utils.logging import disable_progress_bar
 
-from gatedrnn.models.modeling import GatedRNNPreTrainedModel
+from gatedrnn.models.causal_lm import GatedRNNForCausalLM
+from gatedrnn.models.forecasting import GatedRNNForForecasting
+from gatedrnn.models.modeling import (
+    GatedRNNForSequenceClassification,
+    GatedRNNForTokenClassification,
+    GatedRNNPreTrainedModel,
+)
 
+HEADS = {
+    "sequence": GatedRNNForSequenceClassification, "step": GatedRNNForTokenClassification, "next": GatedRNNForCausalLM,
+    "future": GatedRNNForForecasting,
+}  # fmt: skip
+"""The classes of models by the unit of their labels."""
 Model = TypeVar("Model", bound=GatedRNNPreTrainedModel)
 
 

@@ -21,16 +21,10 @@ OTHERS = {
 parameters are fitted and frozen."""
 
 
-RECORD = {"use_attribute_docstrings": True}
-"""The configuration of these classes as parts of records: their docstrings describe them in schemas too."""
-
-
 @dataclass(frozen=True)
 class Parameters:
     """Parameters by part; the core is the cells with their output projections, or a whole backbone, and the block
     normalisation and feed-forward. Those of several members are counted together."""
-
-    __pydantic_config__ = RECORD
 
     embedding: int
     core: int
@@ -53,8 +47,6 @@ class Initialisation:
 @dataclass(frozen=True)
 class Structure:
     """Layers, widths and gates of a model."""
-
-    __pydantic_config__ = RECORD
 
     cell: str
     options: dict[str, OptionValue]

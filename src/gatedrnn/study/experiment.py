@@ -41,11 +41,11 @@ from gatedrnn.study.settings import CompareSettings
 from gatedrnn.study.space import with_values
 from gatedrnn.study.tuning import FOLDER as TRIALS
 from gatedrnn.study.tuning import Search, mean_seconds
-from gatedrnn.training.finished import outcomes_of
 from gatedrnn.training.folder import IN_MEMORY, as_of_now, differences, is_free
 from gatedrnn.training.model import build_model
 from gatedrnn.training.outcomes import OUTCOMES, Outcomes, read_outcomes, write_outcomes
 from gatedrnn.training.resources import check_room
+from gatedrnn.training.score import outcomes_of
 from gatedrnn.training.settings import RunSettings
 from gatedrnn.trust import file_of, is_in_file
 

@@ -17,12 +17,13 @@ from gatedrnn.errors import BackendUnavailable
 from gatedrnn.study.baseline import Fit, Fitted, PlainBaseline, answered, boosted, linear, series_baselines, training_of
 from gatedrnn.study.forecast_baselines import forecast_baselines
 from gatedrnn.study.text_baselines import NGramModel, text_baselines
-from gatedrnn.training.finished import data_of, outcomes_of
+from gatedrnn.training.finished import data_of
 from gatedrnn.training.folder import RunFolder, read_metrics
 from gatedrnn.training.metrics import judge
 from gatedrnn.training.objective import metric_of
 from gatedrnn.training.outcomes import Outcomes, difference_of, of_rows, of_text
 from gatedrnn.training.result import Metric, Plain, RunResult, Standing, read_record
+from gatedrnn.training.score import outcomes_of
 from gatedrnn.training.settings import RunSettings
 
 LOG = logging.getLogger("gatedrnn")

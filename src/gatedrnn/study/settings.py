@@ -5,8 +5,8 @@ from typing import Literal
 from pydantic import Field, JsonValue, PositiveInt, field_validator, model_validator
 
 from gatedrnn.data import DataSettings, Settings
-from gatedrnn.data.probes import PROBES
 from gatedrnn.data.settings import Seed, unknown_name
+from gatedrnn.names import PROBES
 from gatedrnn.study.space import Space
 from gatedrnn.training.settings import CellWord, ModelSettings, RunSettings, TrainSettings, canonical, with_cell_options
 

@@ -29,7 +29,6 @@ from typing import Literal, NamedTuple, TypeAlias
 import numpy as np
 from scipy.special import ndtr, stdtrit
 
-from gatedrnn.models.structure import RECORD
 from gatedrnn.training.result import Score
 
 Array: TypeAlias = np.ndarray
@@ -90,8 +89,6 @@ class Estimate:
 @dataclass(frozen=True)
 class Pair:
     """One contender against another, on the test split."""
-
-    __pydantic_config__ = RECORD
 
     contender: str
     other: str

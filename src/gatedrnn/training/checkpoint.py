@@ -17,6 +17,8 @@ from gatedrnn.records import naming, sync
 
 LOG = logging.getLogger("gatedrnn")
 _UNFINISHED = "writing-"
+BEST, AVERAGE = COPIES = ("best", "average")
+"""Copies of weights in a checkpoint: of the best validation, and the moving average."""
 
 
 class Together(Protocol):

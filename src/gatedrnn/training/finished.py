@@ -13,21 +13,15 @@ import torch
 from safetensors.torch import load_file
 from transformers import PreTrainedTokenizerFast
 
-from gatedrnn import manifest
 from gatedrnn.data import TaskData, load_task
 from gatedrnn.errors import DataError, reason
 from gatedrnn.models.backbones import BACKBONES
 from gatedrnn.models.modeling import GatedRNNPreTrainedModel
-from gatedrnn.models.opening import open_model, open_tokenizer
+from gatedrnn.models.opening import HEADS, open_model, open_tokenizer
 from gatedrnn.registry import CELLS
 from gatedrnn.training import checkpoint
-from gatedrnn.training.evaluate import evaluate
+from gatedrnn.training.checkpoint import AVERAGE, BEST
 from gatedrnn.training.folder import RunFolder, check_model
-from gatedrnn.training.loop import accelerator_for
-from gatedrnn.training.model import HEADS, build_model, write_model
-from gatedrnn.training.optimise import put_into
-from gatedrnn.training.outcomes import Outcomes, read_outcomes, write_outcomes
-from gatedrnn.training.sharing import AVERAGE, BEST
 
 LOG = logging.getLogger("gatedrnn")
 STATE = "custom_checkpoint_0.pkl"
@@ -80,6 +74,10 @@ def _written(path: Path, newest: Path) -> Path:
     state = torch.load(newest / STATE, weights_only=True)
     step, which = (state["best_step"], "best on validation so far") if file.stem == BEST else (state["step"], "newest")
     LOG.info("%s: has not ended; the weights of step %d are taken, the %s", path, step, which)
+    # The parts of a training, which a run that has ended is opened without.
+    from gatedrnn.training.model import build_model, write_model
+    from gatedrnn.training.optimise import put_into
+
     data = data_of(folder)
     model = build_model(folder.settings(), data)
     put_into(model, load_file(file))
@@ -129,24 +127,6 @@ def open_finished(folder: Path) -> Finished:
     except Exception as error:  # the libraries raise many kinds for a torn or foreign folder
         raise DataError(f"{place}: cannot be loaded: {reason(error)}") from error
     return Finished(model, tokenizer, labelled)
-
-
-def outcomes_of(path: Path, data: TaskData) -> dict[str, Outcomes]:
-    """The outcomes of a finished run by split; of one that an earlier version trained, its model is evaluated again.
-
-    Raises:
-        Damaged: the file is not as it was written.
-    """
-    folder = RunFolder(path)
-    if not folder.outcomes.exists() and not folder.lists(folder.outcomes.name):
-        LOG.info("%s: has no outcomes of single examples; its model is evaluated again", path)
-        model, accelerator = open_tested(path).model, accelerator_for(folder.settings())
-        model.to(accelerator.device)
-        outcomes = {split: evaluate(model, part, accelerator).outcomes for split, part in data.evaluation.items()}
-        write_outcomes(folder.outcomes, outcomes)
-        manifest.add(path, folder.outcomes.name)
-    folder.check(folder.outcomes.name)
-    return read_outcomes(folder.outcomes)
 
 
 def labelled_by(folder: Path) -> str:

@@ -30,6 +30,7 @@ from gatedrnn.progress import Progress
 from gatedrnn.records import commit, processor
 from gatedrnn.training import checkpoint
 from gatedrnn.training.callbacks import Callbacks, StepRecord, ValidationRecord, told, tracked
+from gatedrnn.training.checkpoint import AVERAGE, BEST
 from gatedrnn.training.evaluate import evaluate
 from gatedrnn.training.folder import MetricsLog, RunFolder
 from gatedrnn.training.metrics import Evaluation
@@ -41,7 +42,7 @@ from gatedrnn.training.refit import AGAIN, REFIT, Fitted, TrainAgain, fit_again
 from gatedrnn.training.resources import check_room, compile_kernels
 from gatedrnn.training.result import PlainPart, RunMeasured, RunResult
 from gatedrnn.training.settings import RunSettings
-from gatedrnn.training.sharing import AVERAGE, BEST, Replicas, Sharing
+from gatedrnn.training.sharing import Replicas, Sharing
 from gatedrnn.training.text_parts import begin_from_texts
 
 LOG = logging.getLogger("gatedrnn")

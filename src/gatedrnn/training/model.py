@@ -19,14 +19,11 @@ from gatedrnn.data.tokenizers import is_by_line
 from gatedrnn.errors import DataError, UsageError, reason
 from gatedrnn.models import (
     GatedRNNConfig,
-    GatedRNNForCausalLM,
-    GatedRNNForForecasting,
-    GatedRNNForSequenceClassification,
-    GatedRNNForTokenClassification,
 )
 from gatedrnn.models.forecast_configuration import GatedRNNForecastConfig
 from gatedrnn.models.forecast_units import Scale
 from gatedrnn.models.modeling import GatedRNNPreTrainedModel
+from gatedrnn.models.opening import HEADS
 from gatedrnn.models.smoothing import LEAST_CHANGE, SMOOTHERS, SmoothingPast, smooth
 from gatedrnn.models.structure import Parameters, Structure
 from gatedrnn.records import environment, sync
@@ -124,12 +121,6 @@ def _refusing() -> Iterator[None]:
         raise UsageError(in_flags(str(error.__cause__ or error))) from error
     except ValueError as error:
         raise UsageError(in_flags(reason(error))) from error
-
-
-HEADS = {
-    "sequence": GatedRNNForSequenceClassification, "step": GatedRNNForTokenClassification, "next": GatedRNNForCausalLM,
-    "future": GatedRNNForForecasting,
-}  # fmt: skip
 
 
 def build_model(run: RunSettings, data: TaskData) -> GatedRNNPreTrainedModel:

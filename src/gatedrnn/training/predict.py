@@ -33,7 +33,6 @@ from gatedrnn.models import GatedRNNForForecasting
 from gatedrnn.models.configuration import GatedRNNConfig
 from gatedrnn.records import Json
 from gatedrnn.training.finished import Finished, labelled_by, open_finished
-from gatedrnn.training.forecasts import forecast_of_file
 
 IGNORED = -100
 SEVERAL = "multi_label_classification"
@@ -221,6 +220,8 @@ def predicted_columns(
     if labelled == "future":
         if held.series is not None:
             raise DataError(f"{folder}: forecasts a table with a column of times; give one")
+        from gatedrnn.training.forecasts import forecast_of_file  # brings pandas, which no other prediction needs
+
         columns, notes = forecast_of_file(cast(GatedRNNForForecasting, finished.model), held.file)
         return RawTable(columns), {}, notes
     if held.series is not None:

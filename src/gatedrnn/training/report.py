@@ -14,7 +14,7 @@ from gatedrnn import manifest
 from gatedrnn.data import Examples, TaskData
 from gatedrnn.pages import COLOURS, GREY, environment_rows, write_page
 from gatedrnn.records import environment, read_json
-from gatedrnn.training.finished import data_of, label_names, open_finished, outcomes_of
+from gatedrnn.training.finished import data_of, label_names, open_finished
 from gatedrnn.training.folder import RunFolder, read_metrics
 from gatedrnn.training.forecasts import Drawn, Forecasts
 from gatedrnn.training.metrics import classes_of
@@ -22,6 +22,7 @@ from gatedrnn.training.model import scores_of
 from gatedrnn.training.outcomes import Outcomes
 from gatedrnn.training.predict import class_names, label_of, log_probabilities, outputs_of
 from gatedrnn.training.result import Record, RunResult, Standing, read_record
+from gatedrnn.training.score import outcomes_of
 
 SHOWN = 6
 MOST_READ = 1000

@@ -1,9 +1,8 @@
-"""Memory and threads of a run: refused before anything is allocated; batches halved to fit; kernels compiled ahead."""
+"""Memory of a run: refused before anything is allocated; batches halved to fit; kernels compiled ahead."""
 
 from collections.abc import Iterable
 
 import numpy as np
-import psutil
 import torch
 from torch import Tensor
 from torch.autograd.graph import saved_tensors_hooks
@@ -12,16 +11,13 @@ from gatedrnn.data import Batch, Examples, TaskData, load_task
 from gatedrnn.errors import TooLarge
 from gatedrnn.kernels.backends import has_cpu_kernels
 from gatedrnn.models.modeling import GatedRNNPreTrainedModel
-from gatedrnn.processes import check_cores
-from gatedrnn.records import cores
+from gatedrnn.processes import available_memory, check_threads, readable
 from gatedrnn.training.model import build_model
 from gatedrnn.training.objective import objective_of
-from gatedrnn.training.settings import RunSettings, threads_for
+from gatedrnn.training.settings import RunSettings
 
 COPIES = 4
 """The copies of each parameter in training: itself, its gradient, and AdamW's two moments; all in float32."""
-STACK = 8 * 2**20
-"""Bytes of a thread's stack where the system sets no other size."""
 SHARE = 0.5
 """The share of the available memory for what a step keeps for its backward pass."""
 MANY_STEPS = 2**16
@@ -85,41 +81,6 @@ def _kept_for_backward(run: RunSettings, data: TaskData, batch: Batch) -> int:
     return sum(size for place, size in sizes.items() if place not in storages)
 
 
-def check_threads(threads: int) -> None:
-    """Check that the stacks of so many threads fit into the memory that is available now.
-
-    Raises:
-        UsageError: they are far more than there are cores.
-        TooLarge: they do not.
-    """
-    check_cores(threads, f"--threads {threads:,}")
-    available = _available(host=True)
-    if threads * STACK > available:
-        raise TooLarge(
-            f"--threads {threads}: their stacks take {readable(threads * STACK)}, and {readable(available)} are "
-            f"available; this machine runs {cores()} at the same time"
-        )
-
-
-def use_threads(threads: int | None) -> None:
-    """Have torch use so many threads; all cores if None.
-
-    Raises:
-        TooLarge: there is no memory for them.
-    """
-    check_threads(threads or 1)
-    torch.set_num_threads(threads or threads_for())
-
-
-def readable(size: float) -> str:
-    """Bytes in the largest unit of which there is at least one: 1.5 GiB."""
-    units = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
-    power = 0
-    while size >= 1024 and power < len(units) - 1:
-        size, power = size / 1024, power + 1
-    return f"{size:,.1f} {units[power]}" if power else f"{size:.0f} bytes"
-
-
 def _parameters(settings: RunSettings, data: TaskData) -> int | None:
     """The number of parameters of the run's model, from the shapes alone; None where a tensor of it has too many
     elements for 64 bits.
@@ -142,16 +103,9 @@ def _counted(settings: RunSettings, data: TaskData, layers: int) -> int | None:
         raise
 
 
-def _available(host: bool = False) -> int:
-    """Bytes of the GPU that trains, or of the machine's memory; a container's limit counts."""
-    if torch.cuda.is_available() and not host:
-        return int(torch.cuda.mem_get_info()[0])
-    available = int(psutil.virtual_memory().available)
-    try:
-        with open("/sys/fs/cgroup/memory.max") as limit, open("/sys/fs/cgroup/memory.current") as used:
-            return min(available, int(limit.read()) - int(used.read()))
-    except (OSError, ValueError):  # no container, or one without a limit
-        return available
+def _available() -> int:
+    """Bytes of the GPU that trains, or of the machine's memory."""
+    return int(torch.cuda.mem_get_info()[0]) if torch.cuda.is_available() else available_memory()
 
 
 def compile_kernels(runs: Iterable[RunSettings]) -> None:

@@ -31,7 +31,7 @@ class Record(BaseModel):
     """A file that a command writes and a report reads, or a part of one; unknown keys are ignored."""
 
     model_config = ConfigDict(
-        frozen=True, populate_by_name=True, serialize_by_alias=True, use_attribute_docstrings=True,
+        frozen=True, populate_by_name=True, serialize_by_alias=True,
         ser_json_inf_nan="constants",
     )  # fmt: skip
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
@@ -9,18 +10,21 @@ from typing import cast
 import numpy as np
 from transformers import PreTrainedTokenizerFast
 
-from gatedrnn.data import Examples, Lanes, RunningText, Windows
+from gatedrnn import manifest
+from gatedrnn.data import Examples, Lanes, RunningText, TaskData, Windows
 from gatedrnn.data.corpus import read_corpus
 from gatedrnn.data.frames import OnDisk
 from gatedrnn.data.language import EVALUATION_LENGTH
 from gatedrnn.data.stream import tokenise_with
 from gatedrnn.errors import DataError, UsageError
 from gatedrnn.models import GatedRNNConfig, GatedRNNForForecasting
-from gatedrnn.training.evaluate import text_scores, token_losses
+from gatedrnn.training.evaluate import evaluate, text_scores, token_losses
 from gatedrnn.training.finished import data_of, labelled_by, open_finished, open_tested
 from gatedrnn.training.folder import RunFolder
 from gatedrnn.training.forecast_scores import tally_streams, tally_windows
+from gatedrnn.training.loop import accelerator_for
 from gatedrnn.training.metrics import Answers, ClassScore, classes_of, every_score, tables_of
+from gatedrnn.training.outcomes import Outcomes, read_outcomes, write_outcomes
 from gatedrnn.training.predict import (
     IGNORED,
     SEVERAL,
@@ -31,6 +35,8 @@ from gatedrnn.training.predict import (
 )
 from gatedrnn.training.result import Record, Scores
 from gatedrnn.training.sample import load_language_model
+
+LOG = logging.getLogger("gatedrnn")
 
 
 class Text(Record):
@@ -211,3 +217,21 @@ def _whole(tokenizer: PreTrainedTokenizerFast, file: Path, text_column: str | No
 
 def _identity(tokenizer: PreTrainedTokenizerFast) -> str:
     return hashlib.sha256(json.dumps(tokenizer.get_vocab(), sort_keys=True).encode()).hexdigest()
+
+
+def outcomes_of(path: Path, data: TaskData) -> dict[str, Outcomes]:
+    """The outcomes of a finished run by split; of one that an earlier version trained, its model is evaluated again.
+
+    Raises:
+        Damaged: the file is not as it was written.
+    """
+    folder = RunFolder(path)
+    if not folder.outcomes.exists() and not folder.lists(folder.outcomes.name):
+        LOG.info("%s: has no outcomes of single examples; its model is evaluated again", path)
+        model, accelerator = open_tested(path).model, accelerator_for(folder.settings())
+        model.to(accelerator.device)
+        outcomes = {split: evaluate(model, part, accelerator).outcomes for split, part in data.evaluation.items()}
+        write_outcomes(folder.outcomes, outcomes)
+        manifest.add(path, folder.outcomes.name)
+    folder.check(folder.outcomes.name)
+    return read_outcomes(folder.outcomes)

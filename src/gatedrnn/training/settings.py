@@ -1,6 +1,5 @@
 """Settings of a run: its model and its training, beside those of its data."""
 
-import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,12 +17,11 @@ from gatedrnn.data import (
     DataSettings,
     Settings,
 )
-from gatedrnn.data.probes import PROBES
 from gatedrnn.data.settings import TASKS, ProbeTask, Seed, TextRegressionTask, TextTask, belongs
 from gatedrnn.errors import unknown
 from gatedrnn.names import BACKBONES as SHIPPED_BACKBONES
-from gatedrnn.names import OF_LAYERS, cell_names, refuse_unknown
-from gatedrnn.records import cores
+from gatedrnn.names import OF_LAYERS, PROBES, cell_names, refuse_unknown
+from gatedrnn.processes import threads_for
 from gatedrnn.training.recipes import RECIPES, WHOLE
 from gatedrnn.trust import canonical_name, is_in_file
 
@@ -250,14 +248,6 @@ class TrainSettings(Settings):
     """Steps between checkpoints; there is one after each validation too."""
 
 
-def threads_for(jobs: int = 1) -> int:
-    """Threads of each of `jobs` processes so that every core runs one; no more than OMP_NUM_THREADS, where that is
-    set."""
-    asked = os.environ.get("OMP_NUM_THREADS", "")
-    most = int(asked) if asked.isdigit() and int(asked) else cores()
-    return max(1, min(cores() // jobs, most))
-
-
 class CellSettings(Settings):
     """The cell of a single run."""
 
@@ -333,7 +323,7 @@ class RunSettings(Settings):
                 f"--curriculum {self.data.curriculum}: sequences would still grow when training ends, after --epochs "
                 f"{self.train.epochs}; give a smaller one, or 0 for none"
             )
-        numbers = task in (SERIES_REGRESSION, TEXT_REGRESSION) or (task in PROBES and not PROBES[task].classes)
+        numbers = task in (SERIES_REGRESSION, TEXT_REGRESSION) or (task in PROBES and not _has_classes(task))
         if task in (LANGUAGE, FORECAST) or numbers:
             if self.train.label_smoothing:
                 raise ValueError(f"--label-smoothing: the loss of {task} has none; leave it at 0")
@@ -392,6 +382,12 @@ class RunSettings(Settings):
         of_data = {name for task in TASKS.values() for name in task.model_fields}
         data = {name: rest.pop(name) for name in list(rest) if name in of_data}
         return cls.model_validate({**rest, "data": data, "model": model, "train": train})
+
+
+def _has_classes(probe: str) -> bool:
+    from gatedrnn.data.probes import PROBES  # with numpy, which a help page does without
+
+    return bool(PROBES[probe].classes)
 
 
 def setting_names() -> list[str]:

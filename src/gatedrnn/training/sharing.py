@@ -29,6 +29,7 @@ from gatedrnn.errors import CheckpointDamaged
 from gatedrnn.layers import RecurrentLayer
 from gatedrnn.models.modeling import GatedRNNPreTrainedModel
 from gatedrnn.records import naming
+from gatedrnn.training.checkpoint import COPIES
 from gatedrnn.training.optimise import Weights, put_into, weights_of
 
 Given = TypeVar("Given")
@@ -99,10 +100,6 @@ class Replicas:
     def whole(self, make: Callable[[], GatedRNNPreTrainedModel]) -> GatedRNNPreTrainedModel:
         """The model itself, since each process has all weights."""
         return self.bare
-
-
-BEST, AVERAGE = COPIES = ("best", "average")
-"""Copies of weights in a checkpoint: of the best validation, and the moving average."""
 
 
 def in_turns(accelerator: Accelerator, do: Callable[[Given], Found], of: Sequence[Given]) -> Iterable[Found]:

@@ -6,6 +6,9 @@ import sys
 
 import pytest
 
+from gatedrnn.data.probes import PROBES
+from gatedrnn.names import PROBES as NAMES
+
 HEAVY = ("torch", "transformers", "datasets", "pandas", "scipy", "matplotlib", "sklearn", "plotly", "numba")
 COMMANDS = (
     "compare", "report", "train", "forecast", "evaluate", "predict", "generate", "export", "probe", "diagnose", "view",
@@ -45,3 +48,16 @@ def test_the_answer_imports_nothing_heavy(kind):
     codes, modules = json.loads(done.stdout)
     assert set(codes) == {0 if kind.startswith("help") else 2}, dict(zip(CALLS[kind], codes, strict=True))
     assert not set(HEAVY).intersection(modules)
+
+
+def test_the_names_that_are_known_without_numpy_are_those_of_the_probes():
+    assert tuple(PROBES) == NAMES
+
+
+@pytest.mark.parametrize(
+    ("call", "code"), [(["--version"], 0), (["trian"], 2), (["describe", "mingru", "--kernel"], 0)]
+)
+def test_a_process_ends_with_its_code_and_all_that_it_printed(call, code):
+    done = subprocess.run([sys.executable, "-m", "gatedrnn", *call], capture_output=True, text=True)
+    assert done.returncode == code and (done.stdout or done.stderr).endswith("\n")
+    assert "Exception ignored" not in done.stderr

@@ -27,7 +27,7 @@ from gatedrnn.training.recipes import RECIPES
 from gatedrnn.training.settings import setting_names
 
 BAD = {
-    "compar": "Did you mean",
+    "compar": "did you mean",
     "compare --cells lstm mingur": "did you mean 'mingru'",
     "compare --task digist": "Did you mean 'digits'",
     "compare --hiden-size 8": "Did you mean --hidden-size",

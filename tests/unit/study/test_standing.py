@@ -10,11 +10,12 @@ from finished import copy_of
 
 from gatedrnn.study import forecast_baselines, plain
 from gatedrnn.study.plain import constant, write_standing
-from gatedrnn.training.finished import data_of, outcomes_of
+from gatedrnn.training.finished import data_of
 from gatedrnn.training.folder import RunFolder
 from gatedrnn.training.outcomes import of_rows
 from gatedrnn.training.report import write_report
 from gatedrnn.training.result import Metric, Plain, Standing
+from gatedrnn.training.score import outcomes_of
 
 ACCURACY, MASE = Metric(name="accuracy", higher_is_better=True), Metric(name="mase", higher_is_better=False)
 

@@ -10,11 +10,13 @@ import torch
 from commands import outcome
 from train_helpers import digits_settings
 
+from gatedrnn import processes
 from gatedrnn.data import load_task
 from gatedrnn.errors import TooLarge
-from gatedrnn.training import resources, settings
+from gatedrnn.processes import readable
+from gatedrnn.training import resources
 from gatedrnn.training.model import build_model
-from gatedrnn.training.resources import check_room, readable
+from gatedrnn.training.resources import check_room
 
 HUGE = {
     "train --task digits --hidden-size 3000000 --cell lstm": "which in training take",
@@ -44,9 +46,9 @@ def test_what_is_demanded_is_four_times_the_parameters_that_are_built(block, mon
         data = load_task(settings.data)
         parameters = sum(parameter.numel() for parameter in build_model(settings, data).parameters())
         exact = 4 * parameters * torch.float32.itemsize
-        monkeypatch.setattr(resources, "_available", lambda host=False, exact=exact: exact)
+        monkeypatch.setattr(resources, "_available", lambda exact=exact: exact)
         check_room(settings, data)
-        monkeypatch.setattr(resources, "_available", lambda host=False, exact=exact: exact - 1)
+        monkeypatch.setattr(resources, "_available", lambda exact=exact: exact - 1)
         with pytest.raises(TooLarge):
             check_room(settings, data)
 
@@ -54,12 +56,12 @@ def test_what_is_demanded_is_four_times_the_parameters_that_are_built(block, mon
 def test_bytes_read_in_units_and_every_core_runs_a_thread_unless_fewer_are_asked_for(monkeypatch):
     found = [readable(size) for size in (0, 1023, 1536, 3 * 2**30, 2.0**70)]
     assert found == ["0 bytes", "1023 bytes", "1.5 KiB", "3.0 GiB", "1,024.0 EiB"]
-    monkeypatch.setattr(settings, "cores", lambda: 4)
+    monkeypatch.setattr(processes, "cores", lambda: 4)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    assert [settings.threads_for(jobs) for jobs in (1, 2, 8)] == [4, 2, 1]
+    assert [processes.threads_for(jobs) for jobs in (1, 2, 8)] == [4, 2, 1]
     for asked, jobs, threads in (("1", 1, 1), ("3", 1, 3), ("9", 2, 2), ("x", 1, 4)):
         monkeypatch.setenv("OMP_NUM_THREADS", asked)
-        assert settings.threads_for(jobs) == threads
+        assert processes.threads_for(jobs) == threads
 
 
 SMALL_BESIDE_LARGE = """

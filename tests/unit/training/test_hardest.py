@@ -9,10 +9,11 @@ from finished import copy_of
 
 from gatedrnn.data import Examples
 from gatedrnn.training import report
-from gatedrnn.training.finished import data_of, open_finished, outcomes_of
+from gatedrnn.training.finished import data_of, open_finished
 from gatedrnn.training.folder import RunFolder
 from gatedrnn.training.predict import outputs_of
 from gatedrnn.training.report import SHOWN, write_hardest, write_report
+from gatedrnn.training.score import outcomes_of
 
 
 def test_the_surest_of_the_wrong_answers_come_first_and_are_drawn(digits_run, tmp_path):

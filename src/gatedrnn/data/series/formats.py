@@ -16,10 +16,6 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from scipy.fft import dct
-from scipy.io import wavfile
-from scipy.signal import ShortTimeFFT
-from scipy.signal.windows import hann
 
 from gatedrnn.data.files import LABEL_COLUMNS, labels_in_column
 from gatedrnn.data.rows import SEPARATORS, fields_of
@@ -277,6 +273,8 @@ def named_file(table: Path, name: str, data_root: Path | None, where: str) -> Pa
 def _read(where: str, file: Path) -> tuple[np.ndarray, int]:
     """Samples from -1 to 1, (time,), the channels' mean, and how many there are in a second; float64 where those of the
     file do not fit float32."""
+    from scipy.io import wavfile
+
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", wavfile.WavFileWarning)  # of chunks that say nothing about the samples
@@ -304,6 +302,10 @@ def _framed(where: str, samples: np.ndarray, rate: int, frames: Frames) -> np.nd
     """(time, features); float32 where they are frames of a spectrum."""
     if frames == "samples":
         return samples[:, None]
+    from scipy.fft import dct  # half a second of imports, which recordings alone need
+    from scipy.signal import ShortTimeFFT
+    from scipy.signal.windows import hann
+
     size, hop = round(WINDOW * rate), round(HOP * rate)
     if rate > FASTEST:
         raise DataError(

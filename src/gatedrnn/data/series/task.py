@@ -5,7 +5,6 @@ from dataclasses import replace
 from typing import TypeVar, cast
 
 import numpy as np
-from sklearn.model_selection import train_test_split
 
 from gatedrnn.data.batches import Examples, weights_of
 from gatedrnn.data.files import in_order
@@ -173,6 +172,8 @@ def _hold_out(
     elif series.groups is not None:
         rest, held_out = of_groups(series.groups, fraction, settings.split_seed, place)
     else:
+        from sklearn.model_selection import train_test_split
+
         try:
             rest, held_out = train_test_split(
                 np.arange(len(series.values)), test_size=fraction, random_state=settings.split_seed,
