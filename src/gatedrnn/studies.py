@@ -84,7 +84,7 @@ class Study:
                 named |= {split: estimate.mean, f"{split}_low": estimate.low, f"{split}_high": estimate.high}
             core = getattr(row.parameters, "core", row.parameters)
             rows.append(named | {"seconds": self.results.seconds(row.name), "parameters": core})
-        return pd.DataFrame(rows)
+        return pd.DataFrame(rows).astype({"parameters": "Int64"})  # of which some methods have none
 
     @property
     def pairs(self) -> "pd.DataFrame":

@@ -4,6 +4,7 @@ import gc
 import inspect
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -12,9 +13,11 @@ import weakref
 from importlib import import_module
 from pkgutil import walk_packages
 
+import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 import gatedrnn
@@ -200,6 +203,21 @@ def test_a_thread_of_the_caller_may_train(tmp_path):
     thread.start()
     thread.join()
     assert found[0].is_finished
+
+
+def caller():
+    """What the libraries have for this process: random numbers, threads."""
+    numbers = np.random.get_state()[1].tolist(), torch.get_rng_state().tolist()
+    return random.getstate(), *numbers, torch.get_num_threads()
+
+
+def test_what_the_caller_has_set_is_as_it_was(tmp_path):
+    """A notebook draws its own pictures after a run has drawn its own."""
+    matplotlib.use("pdf")
+    before = caller()
+    gatedrnn.train(**DIGITS, baselines="none", progress=False, output=tmp_path / "run")
+    assert (tmp_path / "run" / "curves.svg").exists() and matplotlib.get_backend() == "pdf"
+    assert caller() == before
 
 
 def test_memory_is_given_back_with_the_run(run):

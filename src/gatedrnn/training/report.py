@@ -331,13 +331,10 @@ def _figure(curves: dict[str, Points]) -> go.Figure:
 
 def _draw(curves: dict[str, dict[str, Points]], path: Path) -> None:
     """Draw the curves side by side as one picture."""
-    import matplotlib
+    from matplotlib.figure import Figure  # and not pyplot, whose backend is the caller's: a notebook would draw no more
 
-    matplotlib.use("svg")
-    from matplotlib import pyplot
-
-    figure, places = pyplot.subplots(1, len(curves), figsize=(4.5 * len(curves), 3.2), layout="constrained")
-    for place, (title, lines) in zip(places, curves.items(), strict=True):
+    figure = Figure(figsize=(4.5 * len(curves), 3.2), layout="constrained")
+    for place, (title, lines) in zip(figure.subplots(1, len(curves)), curves.items(), strict=True):
         for colour, (name, (steps, values)) in zip(COLOURS, lines.items(), strict=False):
             place.plot(steps, values, color=colour, label=name, linewidth=1.2)
         if title == "Perplexity":
@@ -346,4 +343,3 @@ def _draw(curves: dict[str, dict[str, Points]], path: Path) -> None:
         place.legend(frameon=False)
         place.spines[["top", "right"]].set_visible(False)
     figure.savefig(path, metadata={"Date": None})
-    pyplot.close(figure)
