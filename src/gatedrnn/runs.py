@@ -364,14 +364,27 @@ class Run:
 
 
 class Forecast(Run):
-    """A run that forecasts a table, and what comes after the table's last values."""
+    """A run that forecasts a table, and what comes after the table's last values.
+
+    Args:
+        folder: as of `Run`.
+        backend: the library of `table`'s frames: "pandas", "polars" or "pyarrow".
+    """
+
+    def __init__(self, folder: Path | str, backend: str = "pandas") -> None:
+        super().__init__(folder)
+        self.backend = backend
 
     @property
-    def table(self) -> "pd.DataFrame":
-        """The forecast, named as the table: a row for each series and step, a column for each quantile."""
+    def table(self) -> "Frame":
+        """The forecast, named as the table: a row for each series and step, a column for each quantile; a frame of the
+        library that the table was a frame of."""
         import pandas as pd
 
-        return pd.read_csv(self.file, float_precision="round_trip")
+        from gatedrnn.data.frames import frame_like
+
+        read = pd.read_csv(self.file, float_precision="round_trip")
+        return read if self.backend == "pandas" else frame_like(read.to_dict("list"), self.backend)
 
     @property
     def file(self) -> Path:
@@ -440,9 +453,13 @@ def train(
     from gatedrnn.data import LANGUAGE, tasks_kept
     from gatedrnn.training.chosen import completed, run_of_recipe
 
-    with tasks_kept(), called_from_python(), display_of("train", progress if on_step is None else False) as display:
+    with (
+        tasks_kept(),
+        called_from_python() as files,
+        display_of("train", progress if on_step is None else False) as display,
+    ):
         on_step, on_notes = on_step or display.show_one, on_notes or display.show_notes
-        folder, named, of_form = placed(data, output, {"task": task, **settings})
+        folder, named, of_form = placed(data, output, {"task": task, **settings}, files)
         given = cast(dict[str, Json], {**named, **settings})
         task = task or of_form
         if task is None and given.get("train_file") is not None:
@@ -490,13 +507,18 @@ def forecast(
         ['date', 'OT', 'OT_0.1', 'OT_0.9']
     """
     from gatedrnn.data import FORECAST, load_task, tasks_kept
+    from gatedrnn.data.frames import library_of
     from gatedrnn.training.chosen import completed, run_of_recipe, with_values
     from gatedrnn.training.folder import RunFolder
     from gatedrnn.training.forecasts import asked_of_data
 
-    with tasks_kept(), called_from_python(), display_of("forecast", progress if on_step is None else False) as display:
+    with (
+        tasks_kept(),
+        called_from_python() as files,
+        display_of("forecast", progress if on_step is None else False) as display,
+    ):
         on_step, on_notes = on_step or display.show_one, on_notes or display.show_notes
-        folder, named, _ = placed(data, output, {"task": FORECAST, **settings})
+        folder, named, _ = placed(data, output, {"task": FORECAST, **settings}, files)
         given = cast(dict[str, Json], {**named, **settings})
         chosen = run_of_recipe(FORECAST, **given)
         data_of_run = load_task(chosen.data)
@@ -513,7 +535,7 @@ def forecast(
             chosen, folder, baselines, wait=False, workers=0, on_step=on_step, on_notes=None, asked=asked, log=log,
             callbacks=callbacks,
         )  # fmt: skip
-    return Forecast(folder)
+    return Forecast(folder, library_of(data))
 
 
 def default_folder(task: str, cell: str, seed: int) -> Path:
@@ -524,7 +546,8 @@ def default_folder(task: str, cell: str, seed: int) -> Path:
 
 
 def placed(
-    data: "Data", output: Path | str | None, settings: Mapping[str, object], *, replace: bool = False
+    data: "Data", output: Path | str | None, settings: Mapping[str, object], files: list[object], *,
+    replace: bool = False,
 ) -> tuple[Path, dict[str, Json], str | None]:  # fmt: skip
     """Put a caller's data where the tasks' readers find them.
 
@@ -533,6 +556,7 @@ def placed(
         output: the folder of what is made of them; None for one below the machine's temporary files, named by what is
             asked, so that the same call finds it again.
         settings: all that is asked.
+        files: those that are written are put into it.
         replace: whether other data in the folder may go.
 
     Returns:
@@ -543,7 +567,9 @@ def placed(
     held = in_memory(data)
     folder = _temporary(data if held is None else held.digest(), settings) if output is None else Path(output)
     if held is not None:
-        return folder, held.write(folder, replace=replace), held.task
+        named = held.write(folder, replace=replace)
+        files += (value for name, value in named.items() if name.endswith("_file"))
+        return folder, named, held.task
     return folder, {} if data is None else {"train_file": str(data)}, None
 
 
@@ -559,9 +585,10 @@ def _temporary(data: object, settings: Mapping[str, object]) -> Path:
 
 
 @contextmanager
-def called_from_python() -> Iterator[None]:
+def called_from_python() -> Iterator[list[object]]:
     """The boundary of what a caller of Python begins: its random numbers and its number of threads are given back,
-    whatever runs within draw and set; settings are refused in one sentence.
+    whatever runs within draw and set; settings are refused in one sentence. Files that are put into the list are not
+    named in errors: a caller's data are in them.
 
     Raises:
         UsageError: a setting is unknown or out of range.
@@ -570,10 +597,13 @@ def called_from_python() -> Iterator[None]:
     import torch
     from pydantic import ValidationError
 
+    from gatedrnn.data.frames import called_the_data
+
+    files: list[object] = []
     threads, python, legacy = torch.get_num_threads(), random.getstate(), np.random.get_state()
-    with torch.random.fork_rng():
+    with torch.random.fork_rng(), called_the_data(files):
         try:
-            yield
+            yield files
         except ValidationError as error:
             raise UsageError(_refused(error)) from error
         finally:

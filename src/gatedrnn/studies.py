@@ -225,8 +225,8 @@ def compare(
     from gatedrnn.study.suite import comparison_of_flags
 
     shown = progress if on_progress is None else False
-    with tasks_kept(), called_from_python(), display_of("compare", shown) as display:
-        folder, named, of_form = placed(data, output, {"task": task, **settings}, replace=fresh)
+    with tasks_kept(), called_from_python() as files, display_of("compare", shown) as display:
+        folder, named, of_form = placed(data, output, {"task": task, **settings}, files, replace=fresh)
         task = task or of_form or _task_of(named | settings) or "digits"
         threads = threads or (threads_for(jobs or 1) if on == "local" else 1)
         asked = comparison_of_flags({"task": task, **named, **settings}, threads)
@@ -319,7 +319,7 @@ def probe(
     from gatedrnn.study.probes import probe as run_suite
     from gatedrnn.study.report import write_report
 
-    folder, _, _ = placed(None, output, asked.model_dump(mode="json"))
+    folder, _, _ = placed(None, output, asked.model_dump(mode="json"), [])
     shown = progress if on_progress is None else False
     with called_from_python(), display_of("probe", shown) as display, executor_for(on, jobs) as executor:
         run_suite(

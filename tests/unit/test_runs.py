@@ -16,6 +16,7 @@ from pkgutil import walk_packages
 import matplotlib
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
@@ -110,6 +111,9 @@ def test_a_frame_with_its_times_as_index_is_read_once_and_forecast_by_their_name
     assert len(read) == 1, "a table is read once"
     assert future.table.columns.tolist() == ["day", "sold", "sold_0.1", "sold_0.9"] and len(future.table) == 7
     assert isinstance(gatedrnn.load(tmp_path / "run"), gatedrnn.Forecast) and len(future.plot()) > 1
+    table = pa.Table.from_pandas(frame.reset_index(), preserve_index=False)
+    again = gatedrnn.forecast(table, horizon=7, output=tmp_path / "arrow", **small).table
+    assert isinstance(again, pa.Table) and again.to_pandas().equals(future.table)
 
 
 WRONG = [
@@ -127,8 +131,9 @@ def test_a_wrong_setting_is_refused_by_its_name(wrong, kind, said, temporary):
 
 @pytest.mark.parametrize("data", [3, pd.DataFrame({"text": ["a"]}), object(), ([], [])])
 def test_data_that_say_nothing_are_refused_in_a_sentence(data, temporary):
-    with pytest.raises((DataError, UsageError)):
+    with pytest.raises((DataError, UsageError)) as error:
         gatedrnn.train(data, task="text-classification", progress=False)
+    assert "parquet" not in str(error.value), "the caller knows of no file"
 
 
 class Watch:
@@ -206,7 +211,7 @@ def test_a_thread_of_the_caller_may_train(tmp_path):
 
 
 def caller():
-    """What the libraries have for this process: random numbers, threads."""
+    """The state of libraries in this process: random numbers, threads."""
     numbers = np.random.get_state()[1].tolist(), torch.get_rng_state().tolist()
     return random.getstate(), *numbers, torch.get_num_threads()
 

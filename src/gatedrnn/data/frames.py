@@ -11,7 +11,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -146,12 +146,29 @@ def on_disk(data: Data) -> Iterator[OnDisk]:
     assert held is not None
     with tempfile.TemporaryDirectory() as folder:
         file = Path(str(held.write(Path(folder))["train_file"]))
-        yield OnDisk(file, backend=held.backend, text_column=None if held.task is None else TEXT_COLUMN)
+        with called_the_data([file]):
+            yield OnDisk(file, backend=held.backend, text_column=None if held.task is None else TEXT_COLUMN)
+
+
+@contextmanager
+def called_the_data(files: Iterable[object]) -> Iterator[None]:
+    """Leave the paths of these files out of errors: their content is a caller's, who knows of no file."""
+    try:
+        yield
+    except DataError as error:
+        for file in map(Path, map(str, files)):
+            error.args = (str(error).replace(str(file), "the data").replace(file.name, "the data"),)
+        raise
 
 
 def is_frame(data: Data) -> bool:
     """Whether this is a frame of pandas, polars or pyarrow."""
     return type(data).__module__.partition(".")[0] in ("pandas", "polars", "pyarrow") and hasattr(data, "columns")
+
+
+def library_of(data: Data) -> str:
+    """The library of a frame; pandas for all else."""
+    return type(data).__module__.partition(".")[0] if is_frame(data) else "pandas"
 
 
 def is_series(data: Data) -> bool:

@@ -112,8 +112,10 @@ class GatedEstimator(BaseEstimator):
 
     def _trained(self, held: InMemory, asked: Mapping[str, Json]) -> Finished:
         """Train on tables, and set what a fitted estimator has."""
-        with tempfile.TemporaryDirectory() as place, tasks_kept(), called_from_python(), as_value_errors():
-            named = {**held.write(Path(place)), **asked}
+        with tempfile.TemporaryDirectory() as place, tasks_kept(), as_value_errors(), called_from_python() as files:
+            written = held.write(Path(place))
+            files += (value for name, value in written.items() if name.endswith("_file"))
+            named = {**written, **asked}
             settings = completed(run_of_recipe(self._task, **named), named)
             folder = Path(place) / "run"
             result = run(settings, folder)
