@@ -12,7 +12,7 @@ from docutils.utils.math.latex2mathml import tex2mathml
 import gatedrnn
 from gatedrnn import __version__
 
-sys.path.insert(0, str(Path(__file__).parent))  # where the extensions `cells`, `course` and `links` lie
+sys.path.insert(0, str(Path(__file__).parent))  # where the extensions `lists`, `course` and `links` lie
 
 project = "gatedrnn"
 author = copyright = "the gatedrnn contributors"
@@ -26,7 +26,7 @@ html_show_sphinx = False
 html_math_renderer = "mathml"
 html_theme_options = {"top_of_page_buttons": []}
 
-extensions = ["myst_nb", "sphinx_design", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "cells", "course", "links"]
+extensions = ["myst_nb", "sphinx_design", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "lists", "course", "links"]
 exclude_patterns = ["_build"]
 myst_heading_anchors = 3
 myst_enable_extensions = ["colon_fence", "dollarmath"]

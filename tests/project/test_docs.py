@@ -22,10 +22,12 @@ from train_helpers import small_text
 import gatedrnn.cli
 from gatedrnn.kinds import kind_of
 from gatedrnn.registry import CELLS
+from gatedrnn.study.settings import ContenderSettings, ProbeSettings
 from gatedrnn.study.suite import read_suite
+from gatedrnn.training.settings import setting_names
 
 sys.path.insert(0, str(ROOT / "docs"))
-from cells import listed
+from lists import listed
 
 STEPS = "--total-steps 20 --validate-every 20 --threads 1 --layers 1 --embedding-size 8"
 TINY = f"--hidden-size 8 --batch-size 32 {STEPS}"  # of a training that takes a moment
@@ -248,6 +250,13 @@ def test_the_reference_has_every_public_name_and_no_other():
     whole_modules = re.findall(r"^\.\. automodule:: ([\w.]+)$", text, flags=re.M)
     elsewhere = {name for name in gatedrnn.__all__ if getattr(gatedrnn, name).__module__ in whole_modules}
     assert sorted(named) == sorted(set(gatedrnn.__all__) - (elsewhere - set(named)))
+
+
+def test_the_page_of_settings_has_each_with_its_description():
+    page = listed((ROOT / "docs" / "settings.md").read_text(encoding="utf-8"))
+    rows = dict(re.findall(r"^\| `(\w+)` \|.*\| (.*) \|$", page, re.M))
+    assert rows.keys() >= {*setting_names(), *ContenderSettings.model_fields, *ProbeSettings.model_fields} - {"task"}
+    assert all(rows.values()) and ".. settings" not in page
 
 
 def test_whatever_a_page_names_by_its_module_is_in_the_reference():

@@ -95,6 +95,7 @@ class SearchSettings(Settings):
     minutes: float | None = Field(None, gt=0)
     """Minutes after which no new round of trials begins; None for all."""
     space: Space
+    """Distributions that trials draw settings from; a file of one's own, or the published ones."""
 
 
 class CompareSettings(Settings):

@@ -1,0 +1,65 @@
+"""Lists and tables of the reference that follow from the package, as a Sphinx extension.
+
+A line `.. cells:: layers` becomes the directives of all layers, `.. cells:: steps` those of all single-step modules,
+and `.. settings:: ModelSettings` the table of these settings.
+"""
+
+import re
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))
+from field_docstrings import docstrings
+
+from gatedrnn.data import TASKS
+from gatedrnn.registry import CELLS
+from gatedrnn.study.settings import ContenderSettings, ProbeSettings, SearchSettings
+from gatedrnn.training.settings import CellSettings, ModelSettings, TrainSettings
+
+LISTS = {
+    "layers": [record.layer.__name__ for record in CELLS.values()],
+    "steps": [record.single_step.__name__ for record in CELLS.values() if record.single_step],
+}
+SETTINGS = {
+    kind.__name__: kind
+    for kind in (
+        *TASKS.values(), CellSettings, ModelSettings, TrainSettings, ContenderSettings, SearchSettings, ProbeSettings
+    )
+}  # fmt: skip
+
+
+def listed(text: str) -> str:
+    """A page with the directives and tables in the place of those lines."""
+    text = re.sub(
+        r"^\.\. cells:: (\w+)$", lambda line: "\n".join(f".. autoclass:: {name}" for name in LISTS[line[1]]), text,
+        flags=re.M,
+    )  # fmt: skip
+    return re.sub(r"^\.\. settings:: (\w+)$", lambda line: "\n".join(table(line[1])), text, flags=re.M)
+
+
+def table(name: str) -> list[str]:
+    """The lines of a table in Markdown: keyword, default and description of each setting."""
+    described, rows = docstrings(name), ["| setting | default | |", "|---|---|---|"]
+    for field, info in SETTINGS[name].model_fields.items():
+        if field != "task":
+            factory = info.default_factory is not None
+            default = "" if factory or info.is_required() or info.default is None else f"`{plain(info.default)}`"
+            rows.append(f"| `{field}` | {default} | {' '.join(described[field].split()).replace('|', chr(92) + '|')} |")
+    return rows
+
+
+def plain(value: object) -> str:
+    """A default as the command line takes it."""
+    if isinstance(value, list | tuple):
+        return " ".join(map(str, value)) or "none"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def read(app, name, content):
+    """Complete a page of the reference."""
+    content[0] = listed(content[0])
+
+
+def setup(app):
+    app.connect("source-read", read)
+    return {"parallel_read_safe": True}
