@@ -44,7 +44,8 @@ def table(name: str) -> list[str]:
         if field != "task":
             factory = info.default_factory is not None
             default = "" if factory or info.is_required() or info.default is None else f"`{plain(info.default)}`"
-            rows.append(f"| `{field}` | {default} | {' '.join(described[field].split()).replace('|', chr(92) + '|')} |")
+            text = re.sub(r"(?<![`\w-])--[a-z][\w=-]*", r"`\g<0>`", " ".join(described[field].split()))
+            rows.append(f"| `{field}` | {default} | {text} |")
     return rows
 
 
