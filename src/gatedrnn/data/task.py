@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from gatedrnn.data.forecast.table import SeriesTable
 
 MOST_KEPT = 3
+"""Tasks and tables in memory: a forecaster's table outlives the task of its first training by one further training."""
 _kept: dict[Hashable, Any] | None = None
 Made = TypeVar("Made")
 
