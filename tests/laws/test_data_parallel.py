@@ -55,19 +55,28 @@ def losses(model, rows, call):
 def shared_out(rank, folder, sharding):
     faulthandler.dump_traceback_later(150, exit=True)  # a collective that waits for ever says where
     dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=PROCESSES)
-    found = {}
-    for name in CELLS:
-        model, share = Model(CELLS[name].layer), slice(rank * ROWS // PROCESSES, (rank + 1) * ROWS // PROCESSES)
-        if sharding == "ddp":
-            model = DistributedDataParallel(model)
-        else:
-            SHARDED[sharding](model.layer)
-            SHARDED[sharding](model)
-        found[name] = losses(model, share, model)
-        dist.all_reduce(found[name])
+    found = {name: losses_of_all(name, sharding, rank) for name in CELLS}
     if rank == 0:
         torch.save(found, f"{folder}/losses.pt")
+    dist.barrier()
     dist.destroy_process_group()
+
+
+def losses_of_all(name, sharding, rank):
+    """The sum of all processes' losses.
+
+    The model ends here: if DDP holds the process group last, the group's threads are joined under Python's lock, for
+    which one of them may wait.
+    """
+    model, share = Model(CELLS[name].layer), slice(rank * ROWS // PROCESSES, (rank + 1) * ROWS // PROCESSES)
+    if sharding == "ddp":
+        model = DistributedDataParallel(model)
+    else:
+        SHARDED[sharding](model.layer)
+        SHARDED[sharding](model)
+    found = losses(model, share, model)
+    dist.all_reduce(found)
+    return found
 
 
 @pytest.mark.slow
