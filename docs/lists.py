@@ -1,9 +1,11 @@
 """Lists and tables of the reference that follow from the package, as a Sphinx extension.
 
 A line `.. cells:: layers` becomes the directives of all layers, `.. cells:: steps` those of all single-step modules,
-and `.. settings:: ModelSettings` the table of these settings.
+`.. settings:: ModelSettings` the table of these settings, `.. laws::` that of the laws of all recurrent modules, and
+`.. verified:: FILE` that of a kept `gatedrnn verify`.
 """
 
+import json
 import re
 import sys
 from pathlib import Path
@@ -15,6 +17,9 @@ from gatedrnn.data import TASKS
 from gatedrnn.registry import CELLS
 from gatedrnn.study.settings import ContenderSettings, ProbeSettings, SearchSettings
 from gatedrnn.training.settings import CellSettings, ModelSettings, TrainSettings
+from gatedrnn.verify.laws import FIRST, GENERATION, LAWS
+
+RESULTS = Path(__file__).parents[1] / "results"
 
 LISTS = {
     "layers": [record.layer.__name__ for record in CELLS.values()],
@@ -34,7 +39,36 @@ def listed(text: str) -> str:
         r"^\.\. cells:: (\w+)$", lambda line: "\n".join(f".. autoclass:: {name}" for name in LISTS[line[1]]), text,
         flags=re.M,
     )  # fmt: skip
+    text = re.sub(r"^\.\. laws::$", lambda line: "\n".join(laws()), text, flags=re.M)
+    text = re.sub(r"^\.\. verified:: (\S+)$", lambda line: "\n".join(verified(line[1])), text, flags=re.M)
     return re.sub(r"^\.\. settings:: (\w+)$", lambda line: "\n".join(table(line[1])), text, flags=re.M)
+
+
+def laws() -> list[str]:
+    """The lines of a table of all laws, each in its sentence."""
+    rows = ["| law | says | for gradients too |", "|---|---|---|"]
+    for law in (*FIRST, *LAWS, *GENERATION):
+        rows.append(f"| {law.name} | {law.says} | {'yes' if law.gradients else ''} |")
+    return rows
+
+
+def verified(name: str) -> list[str]:
+    """The lines of a table of the subjects of a kept record: how many laws hold, which fail, at which smallest case."""
+    record = json.loads((RESULTS / name).read_text(encoding="utf-8"))
+    rows = ["| family | laws that hold | fails, with the error at the smallest case | noted |", "|---|---|---|---|"]
+    for one in record["subjects"]:
+        broken, noted = (
+            [each for each in one["others"] if (each["verdict"] == "noted") == wanted] for wanted in (False, True)
+        )
+        shown = "; ".join(f"{each['law']} ({said(each)})" for each in broken)
+        notes = "; ".join(each["law"] for each in noted)
+        rows.append(f"| `{one['subject'].partition(':')[2]}` | {len(one['holds'])} | {shown} | {notes} |")
+    return rows
+
+
+def said(broken: dict[str, object]) -> str:
+    """The error of a law that fails, in two digits, or that it raises."""
+    return "raises" if broken["error"] is None else f"{broken['error']:.2g}"
 
 
 def table(name: str) -> list[str]:

@@ -10,8 +10,8 @@ from difflib import get_close_matches
 from typing import Any
 
 USAGE, FAILURE, SIGNALLED = 2, 1, 128
-REASON, SHOWN = 400, 80
-"""Characters at most of what another library's error says, and of a wrong value."""
+REASON, SHOWN, LISTED = 400, 80, 60
+"""Characters at most of what another library's error says, and of a wrong value; names at most of what there is."""
 
 
 class Error(Exception):
@@ -74,7 +74,8 @@ def nearest(name: str, names: Iterable[str], otherwise: str = "") -> str:
 def unknown(what: str, name: str, names: Iterable[str]) -> str:
     """Return a sentence for a name that does not exist, with the nearest that does."""
     names = list(names)
-    return f"there is no {what} {name!r}; " + nearest(name, names, f"there are {', '.join(names)}")
+    listed = f"there are {', '.join(names)}" if len(names) <= LISTED else f"there are {len(names)} others"
+    return f"there is no {what} {name!r}; " + nearest(name, names, listed)
 
 
 class UsageError(Error, ValueError):
@@ -93,6 +94,18 @@ class UntrustedCode(Error):
     """Something that was opened names a Python file, and the user has not said that it may be run."""
 
     exit_code = USAGE
+
+
+class LawsBroken(Error, AssertionError):
+    """A recurrent module breaks a law that `gatedrnn.verify` asks of all."""
+
+
+class CannotBeAsked(Error):
+    """A law cannot be asked: its reference fails by itself, which is another law's business, or the module refuses."""
+
+
+class TookTooLong(BaseException):
+    """Raised in code that has run beyond its limit; no `except Exception` of that code keeps it."""
 
 
 class NoMatch(Error, ValueError):

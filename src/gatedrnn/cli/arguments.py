@@ -24,14 +24,15 @@ DATA, MODEL, TRAINING, COMPARISON, SEARCH, RUN = (
 """Groups of flags on help pages."""
 
 
-def _known(_: object, cell: str) -> None:
+def known_cell(_: object, cell: str) -> None:
+    """Refuse a word that names no cell."""
     refuse_unknown(cell)
     from gatedrnn.registry import CellChoice
 
     CellChoice.parse(cell)
 
 
-CellName: TypeAlias = Annotated[str, Parameter(validator=_known)]
+CellName: TypeAlias = Annotated[str, Parameter(validator=known_cell)]
 """A cell with its options in one word."""
 
 

@@ -12,6 +12,7 @@ from gatedrnn.layers import RecurrentLayer
 from gatedrnn.layers.arguments import takes
 from gatedrnn.registry import CELLS, CellChoice
 from gatedrnn.shapes import StateTuple
+from gatedrnn.verify.asking import check
 from gatedrnn.verify.decay import wrong_change
 from gatedrnn.verify.definition import Sequences, initial_states, run_by_definition
 from gatedrnn.verify.modes import CASES, LOG_SPACE, Case, ExecutionMode, as_tuple, cases_for, whole
@@ -97,6 +98,8 @@ def check_choice(choice: CellChoice, dtypes: tuple[str, ...] = tuple(DTYPES)) ->
                 yield as_log_space(row, TIME)
     if name in TORCH and not options:
         yield _against_torch(name)
+    if "float64" in dtypes:
+        yield from _by_laws(name, options, title)
 
 
 def as_log_space(row: Check, steps: int) -> Check:
@@ -128,6 +131,17 @@ def _on_draw(name: str, options: dict[str, Any], title: str, dtype: str, case: C
             results = _results(layer, mode, sequences, grads, case.hx)
             rows.append(_worst(title, dtype, backend, title_of_mode, results, expected, allowed))
     return rows
+
+
+def _by_laws(name: str, options: dict[str, Any], title: str) -> Iterator[Check]:
+    """Ask the laws of every recurrent module."""
+    report = check(_layer(name, options, torch.float64, num_layers=2), draws=1)  # the modes draw others
+    for outcome in report.outcomes:
+        if outcome.verdict == "not applicable":
+            continue
+        rule = f"{outcome.says} {outcome.reason} ({outcome.case})" if outcome.broken else ""
+        error = torch.inf if outcome.verdict == "stopped" else outcome.error
+        yield Check(title, "float64", "auto", outcome.law, "all", error, outcome.allowed, rule)
 
 
 def _of_decay_gates(name: str, options: dict[str, Any], title: str) -> Iterator[Check]:

@@ -1,6 +1,7 @@
 """The reference of every execution mode: a cell's own `step`, or its `numpy`, over a row's real steps, in float64."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import torch
@@ -26,6 +27,21 @@ class Sequences(NamedTuple):
     masks: DropoutMasks | None = None
     gaps: Gaps | None = None
     """(batch, time), or (batch, time, directions · gap_features); None without gaps."""
+
+    @property
+    def shape(self) -> torch.Size:
+        return self.x.shape
+
+    def tensor_split(self, cuts: Sequence[int], dim: int) -> "list[Sequences]":
+        """Split all that has an axis of time, as a tensor is; the dropout masks of pieces of one step."""
+        assert dim == 1
+        return [self.between(*bounds) for bounds in pairwise((0, *cuts, self.x.shape[1]))]
+
+    def between(self, low: int, high: int) -> "Sequences":
+        """Return the steps from `low` on and before `high`."""
+        masks = self.masks.at(low) if self.masks is not None and high == low + 1 else self.masks
+        gaps = None if self.gaps is None else self.gaps[:, low:high]
+        return Sequences(self.x[:, low:high], self.hx, self.mask[:, low:high], self.resets[:, low:high], masks, gaps)
 
 
 def initial_states(layer: RecurrentLayer, batch: int) -> StateTuple:

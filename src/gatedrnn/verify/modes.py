@@ -13,10 +13,12 @@ from gatedrnn.kinds import kind_of
 from gatedrnn.layers import RecurrentLayer, Wrapper
 from gatedrnn.names import REGULARISERS
 from gatedrnn.shapes import Flags, Hidden, Series, StateTuple
+from gatedrnn.verify import feeding
 from gatedrnn.verify.definition import Sequences
 
 ExecutionMode: TypeAlias = Callable[[RecurrentLayer, Sequences], tuple[Series, StateTuple]]
 """Output (batch, time, features) and last states, from a layer with batch_first=True."""
+Run: TypeAlias = Callable[..., tuple[Series, Hidden]]
 
 
 class Case(NamedTuple):
@@ -48,8 +50,30 @@ class Case(NamedTuple):
     """Rates of the layer that are above 0; their masks are the same in every mode."""
 
 
+def calls(layer: RecurrentLayer, wide_state: bool = False) -> Run:
+    """Return `run(s, state)`, which calls the layer; None begins with the sequences' own state."""
+
+    def run(s: Sequences, state: Hidden | None = None) -> tuple[Series, Hidden]:
+        hx = packed(s.hx) if state is None else state
+        return layer(s.x, hx, mask=_mask(s), wide_state=wide_state, **_extras(s))
+
+    return run
+
+
+def steps_of(layer: RecurrentLayer) -> Run:
+    """Return `run(s, state)`, which calls the layer's `step`."""
+
+    def run(s: Sequences, state: Hidden | None = None) -> tuple[Series, Hidden]:
+        hx, gaps = packed(s.hx) if state is None else state, None if s.gaps is None else s.gaps[:, 0]
+        resets = s.resets[:, 0] if s.resets.any() else None
+        output, after = layer.step(s.x[:, 0], hx, resets=resets, gaps=gaps, dropout_masks=s.masks, wide_state=True)
+        return output.unsqueeze(1), after
+
+    return run
+
+
 def whole(layer: RecurrentLayer, s: Sequences) -> tuple[Series, StateTuple]:
-    output, state = layer(s.x, packed(s.hx), mask=_mask(s), **_extras(s))
+    output, state = feeding.whole(calls(layer), s)
     return output, _without_time(layer, state)
 
 
@@ -78,22 +102,13 @@ def row_by_row(layer: RecurrentLayer, s: Sequences) -> tuple[Series, StateTuple]
 
 
 def steps(layer: RecurrentLayer, s: Sequences) -> tuple[Series, StateTuple]:
-    outputs, state = [], packed(s.hx)
-    for t in range(s.x.shape[1]):
-        resets = s.resets[:, t] if s.resets.any() else None
-        masks, gaps = None if s.masks is None else s.masks.at(t), None if s.gaps is None else s.gaps[:, t]
-        output, state = layer.step(s.x[:, t], state, resets=resets, gaps=gaps, dropout_masks=masks, wide_state=True)
-        outputs.append(output)
-    return torch.stack(outputs, dim=1), as_tuple(state)
+    output, state = feeding.in_chunks(steps_of(layer), s, range(1, s.shape[1]))
+    return output, as_tuple(state)
 
 
 def chunks(layer: RecurrentLayer, s: Sequences, wide_state: bool = True) -> tuple[Series, StateTuple]:
-    outputs, state, time = [], packed(s.hx), s.x.shape[1]
-    for low, high in pairwise((0, 1, time // 2, time)):
-        mask, resets, gaps = (None if x is None else x[:, low:high] for x in (_mask(s), _resets(s), s.gaps))
-        output, state = layer(s.x[:, low:high], state, mask=mask, resets=resets, gaps=gaps, wide_state=wide_state)
-        outputs.append(output)
-    return torch.cat(outputs, dim=1), _without_time(layer, state)
+    output, state = feeding.in_chunks(calls(layer, wide_state), s, (1, s.shape[1] // 2))
+    return output, _without_time(layer, state)
 
 
 def narrow_chunks(layer: RecurrentLayer, s: Sequences) -> tuple[Series, StateTuple]:

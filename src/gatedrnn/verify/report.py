@@ -1,6 +1,6 @@
 """The checks of all cells, the tables in the terminal, and verify.json."""
 
-import json
+import re
 import warnings
 from collections.abc import Iterator, Sequence
 from math import isfinite
@@ -15,6 +15,7 @@ from gatedrnn.registry import CELLS
 from gatedrnn.terminal import Console
 from gatedrnn.verify.contract import DTYPES, Check, check_cell
 from gatedrnn.verify.length import check_lengths
+from gatedrnn.verify.outcome import Report
 
 
 def verify(cells: Sequence[str] = (), dtypes: Sequence[str] = tuple(DTYPES)) -> Iterator[Check]:
@@ -34,21 +35,31 @@ def verify(cells: Sequence[str] = (), dtypes: Sequence[str] = tuple(DTYPES)) -> 
         yield from check_lengths(names)
 
 
-def as_record(rows: Sequence[Check]) -> dict[str, object]:
+def as_record(rows: Sequence[Check], reports: Sequence[Report] = ()) -> dict[str, object]:
     """Return the content of verify.json."""
     return {
-        "passed": all(row.holds for row in rows),
+        "passed": all(row.holds for row in rows) and not any(report.failures for report in reports),
         # JSON knows no infinity, which a NaN counts as.
         "rows": [
             {**row._asdict(), "error": row.error if isfinite(row.error) else None, "holds": row.holds} for row in rows
         ],
+        "subjects": [report.as_record() for report in reports],
         "measured": environment(),
     }
 
 
-def write_record(rows: Sequence[Check], path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, json.dumps(as_record(rows), indent=1, allow_nan=False))
+def write_scripts(reports: Sequence[Report], folder: Path) -> list[Path]:
+    """Write the script of every law that fails, `SUBJECT/LAW.py`, and return where they are."""
+    written = []
+    for report in reports:
+        for outcome in report.failures:
+            if outcome.script:
+                names = [re.sub(r"\W+", "-", name).strip("-") for name in (report.subject, outcome.law)]
+                path = folder / names[0] / f"{names[1]}.py"
+                path.parent.mkdir(parents=True, exist_ok=True)
+                write_whole(path, outcome.script)
+                written.append(path)
+    return written
 
 
 def print_tables(rows: Sequence[Check], console: Console, full: bool) -> None:
@@ -71,6 +82,17 @@ def print_tables(rows: Sequence[Check], console: Console, full: bool) -> None:
             where = f"{row.cell} {row.dtype} {row.backend}, {row.mode}"
             fault = row.rule or f"{row.worst} is off by {row.error:.2e}, allowed {row.allowed:.2e}"
             console.print(f"FAILS: {where}: {fault}", style="bold red", highlight=False)
+
+
+def print_reports(reports: Sequence[Report], console: Console) -> None:
+    """Print the table of one subject with the first script, or a line for each of several and what fails."""
+    if len(reports) == 1:
+        reports[0].table(console=console, scripts=1)
+        return
+    for report in reports:
+        console.print(report.verdict(), style="bold red" if report.failures else "", highlight=False)
+        for one in report.failures:
+            console.print(f"  {one.law}: {one.reason} ({one.case})", style="red", highlight=False)
 
 
 def verdict(rows: Sequence[Check]) -> str:

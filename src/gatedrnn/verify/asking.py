@@ -1,0 +1,330 @@
+"""The laws, asked of a subject: what holds, what fails and at which smallest case, what cannot be asked."""
+
+import math
+import pickle
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import replace
+from typing import Any
+from unittest import SkipTest
+
+import torch
+from torch import nn
+from torch.utils._pytree import tree_map
+
+from gatedrnn.errors import CannotBeAsked, TookTooLong, reason
+from gatedrnn.processes import limited
+from gatedrnn.verify.case import NONE, WIDTHS, LawCase, as_results, worst_of
+from gatedrnn.verify.entries import Askable, subject_of
+from gatedrnn.verify.laws import FIRST, GENERATION, LAWS, PRECISION, CaseSizes, Law
+from gatedrnn.verify.outcome import Outcome, Report, Verdict
+from gatedrnn.verify.script import script_of
+from gatedrnn.verify.subject import Subject, batch_axis, made
+
+DRAWS, ENOUGH = (1, 2, 3, 4, 5), 2
+"""Seeds of inputs. A law holds where it holds on the first of them. Where it does not, all are drawn, and it fails
+where it fails on two: a value beside a threshold, which rounding moves across it, accuses no sound layer."""
+NUDGE = 1e-9
+"""A change of all parameters that float32 does not see: where outputs follow it in proportion, none is cast inside."""
+LENGTHS = (10, 100, 1000)
+MISSING = {
+    "state": "it is run in both directions, or carries no state",
+    "mask": "it takes no mask",
+    "packed": "it takes no PackedSequence",
+    "resets": "it takes neither resets nor boundaries between documents",
+    "axis": "its state does not begin at zeros, or is not a tensor with one row for each row of the batch",
+    "one direction": "it runs in both directions",
+    "copies": "it cannot be copied",
+    "pickle": "it cannot be pickled",
+    "parameters": "it has no parameters",
+    "no dropout": "it drops out, or normalises over the batch, in training mode",
+    "plain state": "its state is an object of its own, which a call may update",
+    "reorder": "its state has no reorder_cache",
+    "generate": "it has no generate",
+    "prefill": "its generate reads no prompt in chunks",
+}
+"""Why a law cannot be asked, by what it needs."""
+
+
+def check(
+    subject: Askable, *, input_size: int = 4, hidden_size: int = 6, seconds: float = 60,
+    only: Sequence[str] | None = None, draws: int = 2, ends_process: bool = False,
+) -> Report:  # fmt: skip
+    """Ask all laws of a recurrent module: whether it gives the same however the same sequences are fed to it.
+
+    Args:
+        subject: a module; a class or function that makes one; a word (`transformers:mamba2`, `PACKAGE.MODULE:CLASS`,
+            `FILE.py:FUNCTION`); or a `Subject`, which says how it is called.
+        input_size: elements of an input, for what makes a module and asks for them.
+        hidden_size: elements of the state, likewise.
+        seconds: the time that one law may take; a law that takes longer is stopped and counts as a failure.
+        only: names of laws; all if it is None.
+        draws: inputs that are drawn for each law; more where it fails.
+        ends_process: end the process where a call does not come back even then; for command lines.
+
+    Returns:
+        what was found of each law; prints as a table.
+
+    Raises:
+        UsageError: it is not recurrent, cannot be made from these sizes, needs a GPU, or has weights to download.
+
+    Example:
+        >>> import torch
+        >>> from gatedrnn.verify import check
+        >>> report = check(torch.nn.GRU, input_size=3, hidden_size=4)
+        >>> report.failures
+        []
+        >>> report.raise_if_failed()
+    """
+    single = subject_of(subject, input_size=input_size, hidden_size=hidden_size)
+    with _in_evaluation(single.module), torch.random.fork_rng(devices=[]), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        asking = _Asking(single, in_double(single), seconds, draws, ends_process)
+        outcomes = tuple(asking.outcomes(only))
+    dtype = str(asking.double.dtype).removeprefix("torch.")
+    return Report(single.name, single.entry, dtype, outcomes)
+
+
+class LawTest:
+    """One law of one subject, as a test: call it."""
+
+    def __init__(self, subject: Subject, law: str, seconds: float) -> None:
+        self.subject, self.law, self.seconds = subject, law, seconds
+        self.__name__ = law.replace(" ", "-").replace(",", "")  # by which pytest names it
+
+    def __call__(self) -> None:
+        """Ask the law.
+
+        Raises:
+            LawsBroken: the law does not hold; with the smallest case and the script that shows it.
+            unittest.SkipTest: it cannot be asked, or the library's own documentation calls the use unsupported.
+        """
+        (outcome,) = check(self.subject, seconds=self.seconds, only=(self.law,)).outcomes
+        if outcome.verdict in ("not applicable", "noted"):
+            raise SkipTest(outcome.reason)
+        outcome.raise_if_broken()
+
+
+def cases(subject: Askable, *, input_size: int = 4, hidden_size: int = 6, seconds: float = 60) -> list[LawTest]:
+    """Return all laws of a subject as tests, for `pytest.mark.parametrize`; arguments as those of `check`.
+
+    Example:
+        >>> import torch
+        >>> from gatedrnn.verify import cases
+        >>> laws = cases(torch.nn.GRU)
+        >>> laws[2].__name__
+        'step-by-step'
+        >>> laws[2]()
+    """
+    made = subject_of(subject, input_size=input_size, hidden_size=hidden_size)
+    return [LawTest(made, name, seconds) for name in (*(name for name, _, _ in _all(made)), PRECISION)]
+
+
+def _all(subject: Subject) -> list[tuple[str, Law, bool]]:
+    """Return all laws by name, and whether gradients are compared."""
+    laws = (*FIRST, *LAWS, *(GENERATION if subject.vocabulary else ()))
+    return [
+        (f"{law.name}, gradients" if gradients else law.name, law, gradients)
+        for law in laws for gradients in ((False, True) if law.gradients else (False,))
+    ]  # fmt: skip
+
+
+class _Asking:
+    """All that is asked of a subject, in float64 where all of it computes in float64."""
+
+    def __init__(
+        self, single: Subject, double: Subject, seconds: float, draws: int, ends_process: bool
+    ) -> None:  # fmt: skip
+        self.single, self.double, self.seconds, self.ends_process = single, double, seconds, ends_process
+        self.draws = DRAWS[:draws]
+        self.axis = _axis(double)
+        self.has = _abilities(double, self.axis)
+
+    def outcomes(self, only: Sequence[str] | None) -> Iterator[Outcome]:
+        unjudged = ""
+        for name, law, gradients in _all(self.double):
+            if only is not None and name not in only and law not in FIRST:
+                continue
+            why = unjudged or self._why_not(law, gradients)
+            outcome = (
+                Outcome(name, law.says, "not applicable", reason=why) if why else self._within(name, law, gradients)
+            )
+            if law in FIRST and outcome.verdict != "holds":
+                unjudged = f"{law.name!r} fails, and nothing can be judged without it"
+            if only is None or name in only:
+                yield outcome
+        if only is None or PRECISION in only:
+            says = "In float32 the outputs of 10 steps are those of float64; errors of 100 and 1,000 are shown."
+            yield Outcome(PRECISION, says, "not applicable", reason=unjudged) if unjudged else self._precision(says)
+
+    def _why_not(self, law: Law, gradients: bool) -> str:
+        """Return why a law cannot be asked; empty where it can."""
+        for need in law.needs:
+            if need not in self.has:
+                return self.double.cannot.get(need) or MISSING[need]
+        if gradients and "plain state" not in self.has and "state" in law.needs:
+            return "its cache is updated in place, without gradients"
+        if gradients and not self.double.parameters() and self.double.vocabulary:
+            return "it has no parameters"
+        return ""
+
+    def _within(self, name: str, law: Law, gradients: bool) -> Outcome:
+        """Ask one law, within its time."""
+        subject = self.single if law.of_module else self.double  # the conversion to float64 made a copy already
+        try:
+            with limited(self.seconds, what=f"{subject.name}: {name!r}", ends_process=self.ends_process):
+                return self._ask(name, law, gradients, subject.for_law(law.needs))
+        except TookTooLong:
+            return Outcome(name, law.says, "stopped", reason=f"took more than {self.seconds:g} s (--seconds)")
+
+    def _ask(self, name: str, law: Law, gradients: bool, subject: Subject) -> Outcome:
+        """Ask one law at the usual sizes and at its lengths; where it fails, at smaller ones."""
+        worst = NONE
+        for sizes in sizes_of(subject, law):
+            case = LawCase(subject, law, sizes, gradients, self.axis)
+            try:
+                faults = {seed: case.fault(seed) for seed in self.draws}
+                if not all(fault.holds for fault in faults.values()):
+                    faults |= {seed: case.fault(seed) for seed in DRAWS if seed not in faults}
+            except CannotBeAsked as error:
+                return Outcome(name, law.says, "not applicable", reason=str(error))
+            broken = [seed for seed, fault in faults.items() if not fault.holds]
+            if len(broken) < ENOUGH and not any(math.isinf(fault.error) for fault in faults.values()):
+                worst = max(worst, *(fault for fault in faults.values() if fault.holds), key=lambda one: one.share)
+                continue
+            seed, *others = *broken, *(other for other in faults if other not in broken)
+            narrower = [] if subject.remake is None else [in_double(subject.remake(width)) for width in WIDTHS]
+            smallest, fault = case.smallest(faults[seed], seed, tuple(others), narrower)
+            note, size = subject.notes.get(law.name), smallest.subject.width
+            script = script_of(smallest.subject, law, smallest.sizes, smallest.arguments(), gradients, seed)
+            said = f"“{note.sentence}” ({note.place}); {fault.said}" if note else fault.said
+            verdict: Verdict = "noted" if note else "fails"
+            return Outcome(name, law.says, verdict, fault.error, fault.allowed, said, size, smallest.sizes, script)
+        return Outcome(name, law.says, "holds", worst.error, worst.allowed)
+
+    def _precision(self, says: str) -> Outcome:
+        """Compare float32 with float64 at several lengths."""
+        if self.double is self.single:
+            wide = self.single.dtype == torch.float64
+            why = "it is in float64" if wide else "it casts to float32 inside, or runs in no float64"
+            return Outcome(PRECISION, says, "not applicable", reason=why)
+        faults, run = [], self.double.run_of()
+        try:
+            narrow = self.single.run_of(deepcopy(self.double.module).float())
+            with limited(self.seconds, what=f"{self.single.name}: {PRECISION!r}", ends_process=self.ends_process):
+                for steps in LENGTHS:
+                    x = self.double.draw(2, steps, DRAWS[0])
+                    with torch.no_grad():
+                        narrow_output, output = narrow(x.float() if x.is_floating_point() else x)[0], run(x)[0]
+                    faults.append(worst_of({"output": narrow_output}, {"output": output}, torch.float32))
+        except TookTooLong:
+            return Outcome(PRECISION, says, "stopped", reason=f"took more than {self.seconds:g} s (--seconds)")
+        except Exception as error:  # of any kind: the module is not ours
+            said = f"in float32 it raises {type(error).__name__}: {reason(error)}"
+            return Outcome(PRECISION, says, "not applicable", reason=said)
+        said = "error at 10, 100 and 1,000 steps: " + ", ".join(f"{fault.error:.0e}" for fault in faults)
+        first = faults[0]
+        return Outcome(PRECISION, says, "holds" if first.holds else "fails", first.error, first.allowed, said)
+
+
+def sizes_of(subject: Subject, law: Law) -> list[CaseSizes]:
+    """Return the sizes at which a law is asked: chunks are longer than a block of the layer's own, too."""
+    steps = max(12, 2 * subject.block + 8)
+    flat = subject.vocabulary is not None and "resets" in law.needs  # documents stand in one row
+    usual = CaseSizes(batch=1 if flat else 3, steps=steps, cut=steps // 2 - 1)
+    return [CaseSizes(1, n, max(1, n // 3)) for n in law.lengths] or [usual]
+
+
+def in_double(subject: Subject) -> Subject:
+    """Return the subject in float64 where all of it computes in float64; else as it is."""
+    if not isinstance(subject.module, nn.Module) or subject.dtype != torch.float32:
+        return subject
+    try:
+        if subject.source is None:
+            double = replace(subject, module=deepcopy(subject.module).double())
+        else:
+            source = subject.source._replace(double=True)
+            double = replace(subject, module=made(source)[0], source=source)
+        return double if _follows(double) else subject
+    except Exception:  # what cannot be copied, or run in float64, is judged in float32
+        return subject
+
+
+@torch.no_grad()
+def _follows(subject: Subject) -> bool:
+    """Whether outputs change in proportion to a change of the parameters that float32 does not see."""
+    x, run, outputs = subject.draw(2, 4, 0), subject.run_of(), []
+    parameters = [p for _, p in subject.parameters() if p.is_floating_point()]
+    generator = torch.Generator().manual_seed(0)
+    nudges = [NUDGE * torch.randn(p.shape, generator=generator, dtype=torch.float64) for p in parameters]
+    kept = [p.clone() for p in parameters]
+    for _ in range(3):
+        outputs.append(run(x.clone())[0].double())
+        for parameter, nudge in zip(parameters, nudges, strict=True):
+            parameter.add_(nudge)
+    for parameter, before in zip(parameters, kept, strict=True):
+        parameter.copy_(before)
+    once, twice = outputs[1] - outputs[0], outputs[2] - outputs[0]
+    return bool(once.abs().max() > 0) and bool((twice - 2 * once).abs().max() < 1e-3 * once.abs().max())
+
+
+@torch.no_grad()
+def _axis(subject: Subject) -> int | None:
+    """Return the axis of the rows in a plain state that begins at zeros."""
+    if "state" not in subject.abilities() or subject.both_directions or "opaque" in subject.abilities():
+        return None
+    try:
+        run, x = subject.run_of(), subject.draw(2, 3, 0)
+        axis = batch_axis(run, subject.draw)
+        begun = run(x, tree_map(torch.zeros_like, run(x)[1]))
+        return axis if worst_of(as_results(begun), as_results(run(x)), subject.dtype).holds else None
+    except Exception:  # its own laws say what is wrong
+        return None
+
+
+def _abilities(subject: Subject, axis: int | None) -> set[str]:
+    """Return what a subject can be asked, in the words that laws need."""
+    module, has = subject.module, {*subject.abilities(), *subject.others}
+    facts = {
+        "parameters": bool(subject.parameters()), "one direction": not subject.both_directions,
+        "copies": _works(lambda: deepcopy(module)), "pickle": _works(lambda: pickle.dumps(module)),
+        "no dropout": not _drops(module), "axis": axis is not None,
+        "plain state": "state" in has and "opaque" not in has,
+    }  # fmt: skip
+    return (has | {word for word, holds in facts.items() if holds}) - ({"state"} if subject.both_directions else set())
+
+
+def _works(make: Any) -> bool:
+    try:
+        make()
+    except Exception:
+        return False
+    return True
+
+
+def _drops(module: Any) -> bool:
+    """Whether a module drops out or normalises over the batch in training mode."""
+    for part in module.modules() if isinstance(module, nn.Module) else [module]:
+        if isinstance(part, nn.modules.batchnorm._BatchNorm):
+            return True
+        if isinstance(part, nn.modules.dropout._DropoutNd) and part.p > 0:
+            return True
+        named = vars(part).items() if hasattr(part, "__dict__") else ()
+        if any("dropout" in name and isinstance(value, float) and value > 0 for name, value in named):
+            return True
+    return False
+
+
+@contextmanager
+def _in_evaluation(module: Any) -> Iterator[None]:
+    """Put a module into evaluation mode, and back."""
+    modes = {part: part.training for part in module.modules()} if isinstance(module, nn.Module) else {}
+    for part in modes:
+        part.training = False
+    try:
+        yield
+    finally:
+        for part, mode in modes.items():
+            part.training = mode

@@ -1,0 +1,205 @@
+"""One law of one subject at some sizes: how far a way of feeding is from its reference, and the smallest such case."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.utils._pytree import tree_leaves, tree_map
+
+from gatedrnn.errors import CannotBeAsked, reason
+from gatedrnn.verify.laws import FINITE, FIRST, GENERATION, SAME_AGAIN, CaseSizes, Law
+from gatedrnn.verify.script import accepted
+from gatedrnn.verify.subject import Arguments, State, Subject, is_plain
+from gatedrnn.verify.tolerances import ANY_DOUBLE, ANY_SINGLE, TOLERANCES
+
+USUAL_STEPS = 64
+"""Steps up to which the table's tolerances hold as they are."""
+REFUSALS = (NotImplementedError, ValueError, AssertionError)
+"""Exceptions by which a module refuses a use; others are faults."""
+SMALLER = (1, 2, 3, 4, 6, 8, 12, 16, 24, 40, 63)
+"""Numbers of steps among which the smallest failing case is looked for."""
+WIDTHS = (1, 2, 4)
+Results = dict[str, Tensor]
+
+
+class Fault(NamedTuple):
+    """How far a way is from its reference."""
+
+    error: float
+    allowed: float
+    said: str = ""
+
+    @property
+    def holds(self) -> bool:
+        return self.error <= self.allowed
+
+    @property
+    def share(self) -> float:
+        """The error as a share of what is allowed."""
+        return self.error / self.allowed if self.allowed else self.error
+
+
+NONE = Fault(0.0, 1.0)
+
+
+@dataclass(frozen=True)
+class LawCase:
+    """A law of a subject at some sizes, of values or of gradients."""
+
+    subject: Subject
+    law: Law
+    sizes: CaseSizes
+    gradients: bool
+    axis: int | None
+    """The axis of the rows in the subject's state, where there is one."""
+
+    def arguments(self) -> Arguments:
+        """Return the arguments of both ways that follow from the sizes."""
+        arguments = self.law.arguments(self.sizes)
+        return arguments | {"axis": self.axis} if "axis" in self.law.needs else arguments
+
+    def fault(self, seed: int) -> Fault:
+        """Compare the way with its reference on one draw.
+
+        Raises:
+            CannotBeAsked: the reference fails by itself, or the module refuses the use.
+        """
+        subject, sizes, law = self.subject, self.sizes, self.law
+        x, arguments = subject.draw(sizes.batch, sizes.steps, seed), self.arguments()
+        if law.more:
+            arguments["more"] = subject.draw(sizes.batch, 2, seed + 1)
+        if law.given_state:
+            with torch.no_grad():
+                arguments["state"] = subject.run_of()(subject.draw(sizes.batch, 3, seed + 100))[1]
+        if law in GENERATION:
+            arguments["generate"] = subject.generating()
+            return self._compared(x, arguments, expected=None)
+        try:
+            expected = self._results(law.reference, x, arguments)
+        except CannotBeAsked:
+            raise
+        except Exception as error:  # of any kind: the module is not ours
+            said = f"raises {type(error).__name__}: {reason(error)}"
+            if law in FIRST:
+                return Fault(math.inf, 0.0, said)
+            raise CannotBeAsked(f"fed otherwise, it {said}") from error
+        return self._compared(x, arguments, expected)
+
+    def _compared(self, x: Tensor, arguments: dict[str, Any], expected: Results | None) -> Fault:
+        law, dtype = self.law, self.subject.dtype
+        try:
+            actual = self._results(law.way, x, arguments)
+        except REFUSALS as error:
+            raise CannotBeAsked(f"it refuses: {type(error).__name__}: {reason(error)}") from error
+        except CannotBeAsked:
+            raise
+        except Exception as error:
+            return Fault(math.inf, 0.0, f"raises {type(error).__name__}: {reason(error)}")
+        if expected is None:  # a shortfall, in units of logits
+            nothing = {key: torch.zeros_like(value) for key, value in actual.items()}
+            return worst_of(actual, nothing, dtype, self.sizes.steps, least=1.0)
+        if law is FINITE:
+            broken = [key for key, value in actual.items() if value.is_floating_point() and not value.isfinite().all()]
+            return Fault(math.inf, 0.0, f"{broken[0]} holds values that are not finite") if broken else NONE
+        if len(actual) == 1 or len(expected) == 1:  # one of the two knows no state
+            both = actual.keys() & expected.keys()
+            actual, expected = {key: actual[key] for key in both}, {key: expected[key] for key in both}
+        return worst_of(actual, expected, dtype, self.sizes.steps, exact=law is SAME_AGAIN)
+
+    def _results(self, way: Callable[..., Any], x: Tensor, arguments: dict[str, Any]) -> Results:
+        """Feed the inputs one way: outputs and plain states, or the gradients of the outputs."""
+        subject, x = self.subject, x.clone()
+        first = (subject.call, subject.module) if self.law.of_module else (subject.run_of(),)
+        if not self.gradients:
+            with torch.no_grad():
+                return as_results(way(*first, x, **accepted(way, arguments)))
+        leaves: Results = {name: p for name, p in subject.parameters() if p.requires_grad and p.is_floating_point()}
+        if subject.vocabulary is None:
+            leaves["input"] = x.requires_grad_()
+        if self.law.given_state:
+            state = tree_map(lambda s: s.detach().clone().requires_grad_(), arguments["state"])
+            arguments = arguments | {"state": state}
+            leaves |= {f"first state {i}": leaf for i, leaf in enumerate(tree_leaves(state))}
+        with torch.enable_grad():
+            output = as_results(way(*first, x, **accepted(way, arguments)))["output"]
+        if not output.requires_grad:
+            raise CannotBeAsked("its outputs carry no gradient")
+        weights = torch.randn(output.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+        found = torch.autograd.grad(
+            (output * weights.to(output.dtype)).sum(), list(leaves.values()), materialize_grads=True, allow_unused=True
+        )
+        return {f"gradient of {name}": gradient for name, gradient in zip(leaves, found, strict=True)}
+
+    def smallest(
+        self, fault: Fault, seed: int, others: tuple[int, ...], narrower: list[Subject]
+    ) -> "tuple[LawCase, Fault]":
+        """Return the first case that fails as well, by width, steps, rows, padding and the place of the cut.
+
+        Args:
+            others: seeds of which one must fail too.
+            narrower: the subject in smaller widths, the narrowest first.
+        """
+        law, usual = self.law, self.sizes
+        for subject in (*narrower, self.subject):
+            for steps in sorted({*(n for n in SMALLER if law.least.steps <= n < usual.steps), usual.steps}):
+                for batch in range(law.least.batch, usual.batch + 1):
+                    for pad in sorted({1, usual.pad}):
+                        for cut in sorted({1, steps // 2, steps - 1}):
+                            case = replace(self, subject=subject, sizes=CaseSizes(batch, steps, cut, pad))
+                            if not case.possible():
+                                continue
+                            try:
+                                found = case.fault(seed)
+                                if not found.holds and any(not case.fault(other).holds for other in others):
+                                    return case, found
+                            except CannotBeAsked:
+                                continue
+        return self, fault
+
+    def possible(self) -> bool:
+        """Whether the sizes go together: something is left of every row, and a cut lies between two steps."""
+        sizes = self.sizes
+        if not 1 <= sizes.cut < max(2, sizes.steps):
+            return False
+        return "mask" not in self.law.arguments(CaseSizes()) or sizes.pad < sizes.steps
+
+
+def as_results(result: Tensor | tuple[Tensor, State]) -> Results:
+    """Return outputs, and plain states, by name."""
+    if not isinstance(result, tuple):
+        return {"output": result}
+    output, state = result
+    states = tree_leaves(state) if is_plain(state) else []
+    return {"output": output} | {f"state {i}": leaf for i, leaf in enumerate(states)}
+
+
+def worst_of(
+    actual: Results, expected: Results, dtype: torch.dtype, steps: int = 1, *, exact: bool = False, least: float = 0
+) -> Fault:  # fmt: skip
+    """Return the largest error relative to what is allowed there, which grows as rounding errors add up at random."""
+    tolerance = TOLERANCES[ANY_DOUBLE if dtype == torch.float64 else ANY_SINGLE]
+    if actual.keys() != expected.keys():
+        missing = sorted(actual.keys() ^ expected.keys())
+        return Fault(math.inf, 0.0, f"{', '.join(missing)} is returned one way and not the other")
+    # A gradient that is 0 but for rounding is held to those beside it.
+    overall = max((_largest(value) for key, value in expected.items() if key.startswith("gradient")), default=0.0)
+    worst = NONE
+    for key, want in expected.items():
+        got = actual[key]
+        if got.shape != want.shape:
+            return Fault(math.inf, 0.0, f"{key} has shape {tuple(got.shape)}, expected {tuple(want.shape)}")
+        rate = tolerance.gradient if key.startswith("gradient") else tolerance.output
+        scale = (max(_largest(want), 1e-3 * overall, least) or 1.0) * math.sqrt(max(1, steps / USUAL_STEPS))
+        error, allowed = _largest(got.detach().double() - want.detach().double()), 0.0 if exact else rate * scale
+        if math.isnan(error) or math.isnan(allowed):
+            error, allowed = math.inf, 0.0
+        fault = Fault(error, allowed, f"{key} is off by {error:.2e}, allowed {allowed:.2e}")
+        worst = max(worst, fault, key=lambda one: (not one.holds, one.share))
+    return worst
+
+
+def _largest(x: Tensor) -> float:
+    return float(x.detach().double().abs().max()) if x.numel() else 0.0

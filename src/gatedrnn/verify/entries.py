@@ -1,0 +1,270 @@
+"""Ways in: how a module is made from its sizes, and how it is called, inferred from what it takes and returns."""
+
+import importlib
+import importlib.util
+import inspect
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor, nn
+
+from gatedrnn.errors import UsageError, reason, unknown
+from gatedrnn.verify.subject import SourceText, Subject, is_plain, made, made_call
+
+Askable: TypeAlias = "Subject | nn.Module | Callable[..., object] | str"
+"""All that stands for a recurrent module: itself, what makes one, a word that names one."""
+INPUT = ("input_size", "input_dim", "in_features", "d_input", "dim", "d_model", "hidden_size", "width", "features")
+"""Parameters of constructors that take the size of the input, the first of them that there is."""
+HIDDEN = ("hidden_size", "hidden_dim", "out_features", "d_hidden", "dim_hidden", "units")
+MASKS = ("mask", "attention_mask")
+RESETS = ("resets", "reset", "is_init", "episode_starts")
+
+LAYER = """def call(layer, x, state=None{flags}):
+    {unpack} = layer({x}, state{words})
+    return {output}, state"""
+CELL = """def call(cell, x, state=None):
+    outputs = []
+    for x_t in x.unbind(1):
+        state = cell(x_t, state)
+        outputs.append(state[0] if isinstance(state, tuple) else state)
+    return torch.stack(outputs, 1), state"""
+MAMBA = """def call(layer, x, state=None):
+    state = state or __import__("types").SimpleNamespace(
+        seqlen_offset=0, batch_size_offset=0, max_seqlen=4096, max_batch_size=len(x), key_value_memory_dict={})
+    output = layer(x, inference_params=state)
+    state.seqlen_offset += x.shape[1]
+    return output, state"""
+"""mamba_ssm's layers, whose cache is an object that counts the steps so far."""
+FLA = """def call(layer, x, state=None, mask=None):
+    cache, seen = state or (__import__("fla.models.utils").models.utils.Cache(), x[:, :0, 0].long())
+    seen = torch.cat([seen, torch.ones_like(x[..., 0]).long() if mask is None else mask.long()], 1)
+    output, _, cache = layer(x, attention_mask=seen, past_key_values=cache, use_cache=True)
+    return output, (cache, seen)"""
+"""flash-linear-attention's layers, which write into the cache that they are given."""
+STEP = """def call(layer, x, state=None):
+    outputs = []
+    for x_t in x.unbind(1):
+        output, state = layer.step(x_t, state)
+        outputs.append(output)
+    return torch.stack(outputs, 1), state"""
+
+
+def subject_of(thing: Askable, *, input_size: int = 4, hidden_size: int = 6, name: str = "") -> Subject:
+    """Return the subject that an object stands for.
+
+    Args:
+        thing: a `Subject`; a recurrent module; a class or a function that makes one; a word that names one.
+        input_size: elements of an input, for a class or a function that asks for them.
+        hidden_size: elements of the state, likewise.
+
+    Raises:
+        UsageError: it cannot be made from the sizes, is not recurrent, or needs a device that is not here.
+    """
+    if isinstance(thing, Subject):
+        return thing
+    if isinstance(thing, str):
+        return named(thing, input_size=input_size, hidden_size=hidden_size)
+    if isinstance(thing, nn.Module):
+        return _of_module(thing, name or type(thing).__name__, input_size, None)
+    if not callable(thing):
+        raise UsageError(f"verify takes a module, a class, a function that makes one, or a Subject, got {thing!r}")
+    return _of_class(thing, name or getattr(thing, "__name__", "subject"), input_size, hidden_size)
+
+
+def _of_class(cls: Callable[..., Any], name: str, input_size: int, hidden_size: int) -> Subject:
+    words = _sizes(cls, name, input_size, hidden_size)
+    thing = _made_from(lambda: cls(**words), name)
+    if isinstance(thing, Subject):
+        return thing
+    module, where = inspect.getmodule(cls), getattr(cls, "__qualname__", ".")
+    if module is None or module.__name__ == "__main__" or "." in where:  # no script could import it
+        return _of_module(thing, name, input_size, None)
+    said, package = ", ".join(f"{key}={value}" for key, value in words.items()), module.__name__
+    torchs = package.split(".")[:2] == ["torch", "nn"]
+    imports = "import torch" if torchs else f"import torch\nfrom {package} import {where}"
+    source = SourceText(imports, f"layer = {'torch.nn.' * torchs}{where}({said})", "")
+    subject = _of_module(thing, name, input_size, source)
+    return replace(subject, remake=lambda width: _of_class(cls, name, width, width), width=hidden_size)
+
+
+def _made_from(make: Callable[[], Any], name: str) -> Any:
+    try:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            return make()
+    except UsageError:
+        raise
+    except Exception as error:
+        raise UsageError(
+            f"{name} cannot be made from these sizes: {type(error).__name__}: {reason(error)}; "
+            "write a function without arguments that makes it, FILE.py:FUNCTION"
+        ) from error
+
+
+def _sizes(cls: Callable[..., Any], name: str, input_size: int, hidden_size: int) -> dict[str, int]:
+    """Return the arguments of a constructor."""
+    try:
+        parameters = inspect.signature(cls).parameters
+    except (TypeError, ValueError):
+        parameters = inspect.signature(cls.__init__).parameters
+    named = [key for key, p in parameters.items() if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    torchs = inspect.isclass(cls) and issubclass(cls, nn.RNNBase)
+    if torchs:
+        named = ["input_size", "hidden_size"]
+    words = {"layer_idx": 0} if "layer_idx" in named else {}  # the place in a cache, of which there is one
+    first = next((key for key in INPUT if key in named), None)
+    if first is not None:
+        words[first] = input_size
+    second = next((key for key in HIDDEN if key in named and key != first), None)
+    if second is not None:
+        words[second] = hidden_size
+    if "batch_first" in named or torchs:
+        words["batch_first"] = True
+    needed = {key for key, parameter in parameters.items() if parameter.default is parameter.empty} - {"self"}
+    missing = [key for key in named if key in needed and key not in words]
+    if missing:
+        raise UsageError(
+            f"{name} asks for {', '.join(missing)}, which verify does not know; write a function without arguments "
+            "that makes it, and name that: FILE.py:FUNCTION"
+        )
+    return words
+
+
+def _of_module(
+    module: Any, name: str, features: int, source: SourceText | None
+) -> Subject:  # fmt: skip
+    """Return the subject of a module: the first way to call it that carries a state."""
+    from gatedrnn.verify import language
+
+    if language.is_language_model(module):
+        return language.of_model(module, name)
+    features = next((getattr(module, key) for key in INPUT if isinstance(getattr(module, key, None), int)), features)
+    faults = []
+    training = getattr(module, "training", False)
+    if isinstance(module, nn.Module):
+        module.eval()
+    for entry, call, takes in _calls(module):
+        try:
+            with torch.no_grad():
+                _try(module, made_call(call), features, plain="opaque" not in takes)
+        except Exception as error:
+            faults.append(f"{entry}: {type(error).__name__}: {reason(error)}")
+            continue
+        finally:
+            if isinstance(module, nn.Module):
+                module.train(training)
+        if source is not None:
+            module, _ = made(source._replace(call=call))
+        both = bool(getattr(module, "bidirectional", False))
+        return Subject(
+            module, made_call(call), features=features, name=name, entry=entry, takes=frozenset(takes),
+            source=None if source is None else source._replace(call=call), both_directions=both,
+        )  # fmt: skip
+    if any(word in fault for word in ("CUDA", "cuda", "active drivers") for fault in faults):
+        raise UsageError(f"{name} needs a GPU: {faults[0]}")
+    if not hasattr(module, "step") and len(_parameters(module)) < 2:
+        raise UsageError(f"{name} is not recurrent: it takes an input and no state")
+    raise UsageError(
+        f"{name} is not run by any way that verify knows, with {features} features ({'; '.join(faults[:3])}); "
+        "is it recurrent? A Subject says how it is called: see docs/verify.md"
+    )
+
+
+def _parameters(module: Any) -> Mapping[str, inspect.Parameter]:
+    """Return the parameters of a module's forward, where it has one of its own."""
+    forward = getattr(module, "forward", None)
+    if not callable(forward) or getattr(type(module), "forward", None) is nn.Module.forward:
+        return {}
+    return inspect.signature(forward).parameters
+
+
+def _calls(module: Any) -> Iterator[tuple[str, str, set[str]]]:
+    """Iterate over the ways that a module may be called: a name, the text of the call, what it takes."""
+    if parameters := _parameters(module):
+        if "inference_params" in parameters:
+            yield "layer(x, inference_params=…)", MAMBA, {"state", "opaque"}
+        if "past_key_values" in parameters:
+            yield "layer(x, past_key_values=…)", FLA, {"state", "opaque", "mask"}
+        words, flags, takes = "", "", {"state"}
+        wanted = [key for key in parameters if re.fullmatch(r"return_\w*(hidden|state|cache)\w*", key)]
+        words += "".join(f", {key}=True" for key in wanted)
+        mask = next((key for key in MASKS if key in parameters), None)
+        resets = next((key for key in RESETS if key in parameters), None)
+        for flag, key in (("mask", mask), ("resets", resets)):
+            if key is not None:
+                flags += f", {flag}=None"
+                words += f", {key}={flag}"
+                takes.add(flag)
+        if "Cell" not in type(module).__name__:
+            batch_first = LAYER.format(x="x", unpack="output, state", output="output", flags=flags, words=words)
+            time_first = LAYER.format(
+                x="x.transpose(0, 1)", unpack="output, state", output="output.transpose(0, 1)", flags=flags,
+                words=re.sub(r"=(mask|resets)", r"=\1 if \1 is None else \1.transpose(0, 1)", words),
+            )  # fmt: skip
+            packs = {"packed"} if isinstance(module, nn.RNNBase) else set()
+            if getattr(module, "batch_first", True):
+                yield "layer(x, state)", batch_first, takes | packs
+            if not getattr(module, "batch_first", False):
+                yield "layer(x, state), time first", time_first, takes
+    if callable(getattr(module, "step", None)):
+        yield "layer.step(x, state)", STEP, {"state"}
+    if parameters:
+        yield "cell(x, state)", CELL, {"state"}
+
+
+def _try(module: Any, call: Callable[..., Any], features: int, plain: bool) -> None:
+    """Call a module twice: it returns one output a step and a state that it takes again."""
+    dtype = (
+        next((p.dtype for p in module.parameters()), torch.float32) if hasattr(module, "parameters") else torch.float32
+    )
+    x = torch.randn(2, 3, features, generator=torch.Generator().manual_seed(0)).to(dtype)
+    output, state = call(module, x)
+    if not isinstance(output, Tensor) or output.shape[:2] != (2, 3):
+        raise TypeError(f"returns no output for each of (2, 3) steps, but {_shape(output)}")
+    if plain and not is_plain(state):
+        raise TypeError("returns no state of tensors")
+    call(module, x[:, :1], state)
+
+
+def _shape(x: object) -> str:
+    return f"shape {tuple(x.shape)}" if isinstance(x, Tensor) else f"a {type(x).__name__}"
+
+
+def named(word: str, *, input_size: int = 4, hidden_size: int = 6) -> Subject:
+    """Return the subject that a word names: `transformers:TYPE`, `PACKAGE.MODULE:CLASS` or `FILE.py:FUNCTION`.
+
+    Raises:
+        UsageError: there is nothing of that name, or it cannot be run.
+    """
+    place, _, what = word.partition(":")
+    if place == "transformers":
+        from gatedrnn.verify import language
+
+        return language.family(what)
+    try:
+        module = _from_file(Path(place)) if place.endswith(".py") else importlib.import_module(place)
+    except UsageError:
+        raise
+    except Exception as error:
+        raise UsageError(f"{place} cannot be imported: {type(error).__name__}: {reason(error)}") from error
+    if not hasattr(module, what):
+        names = [name for name in dir(module) if not name.startswith("_")]
+        raise UsageError(unknown(f"class or function in {place}", what, names))
+    return subject_of(getattr(module, what), input_size=input_size, hidden_size=hidden_size, name=word)
+
+
+def _from_file(path: Path) -> ModuleType:
+    if not path.is_file():
+        raise UsageError(f"{path}: no such file")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+    return module

@@ -1,0 +1,251 @@
+"""The laws: each says in one sentence which two ways of feeding the same sequences are equal."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias
+
+import torch
+from torch import Tensor
+
+from gatedrnn.verify import feeding
+
+
+class CaseSizes(NamedTuple):
+    """The sizes of which a law's case is made."""
+
+    batch: int = 3
+    steps: int = 12
+    cut: int = 5
+    pad: int = 3
+
+
+ONE, TWO_STEPS, TWO_ROWS = CaseSizes(1, 1, 1, 1), CaseSizes(1, 2, 1, 1), CaseSizes(2, 2, 1, 1)
+Way: TypeAlias = Callable[..., Any]
+"""A way of feeding sequences."""
+
+
+@dataclass(frozen=True)
+class Law:
+    """One law.
+
+    Two ways of feeding the same sequences, `way` and `reference`, give equal outputs, and equal states where both
+    return one that is a tensor or a container of tensors.
+    """
+
+    name: str
+    says: str
+    way: Way
+    reference: Way
+    needs: tuple[str, ...] = ()
+    """Uses for which the subject must be made."""
+    arguments: Callable[[CaseSizes], dict[str, Any]] = lambda sizes: {}
+    """The arguments of both ways beside the inputs, from the sizes."""
+    more: bool = False
+    """Whether steps are fed after the masked ones."""
+    given_state: bool = False
+    """Whether the first call is given a state, which sequences before have left."""
+    gradients: bool = False
+    """Whether it holds for gradients too."""
+    least: CaseSizes = ONE
+    """The smallest sizes of which it says something."""
+    of_module: bool = False
+    """Whether the ways take the module, to run a copy of it."""
+    lengths: tuple[int, ...] = ()
+    """Numbers of steps of which each is a case; none for the usual one."""
+
+
+def _cut(sizes: CaseSizes) -> dict[str, Any]:
+    return {"cut": sizes.cut}
+
+
+def _one_cut(sizes: CaseSizes) -> dict[str, Any]:
+    return {"cuts": (sizes.cut,)}
+
+
+def _every_step(sizes: CaseSizes) -> dict[str, Any]:
+    return {"cuts": tuple(range(1, sizes.steps))}
+
+
+def _prefill(sizes: CaseSizes) -> dict[str, Any]:
+    return {"cuts": tuple(range(sizes.cut, sizes.steps))}
+
+
+def _uneven(sizes: CaseSizes) -> dict[str, Any]:
+    """Cuts after the first step, at the cut, and before the last step."""
+    return {"cuts": tuple(sorted({1, sizes.cut, max(sizes.cut, sizes.steps - 1)}))}
+
+
+def _left(sizes: CaseSizes) -> dict[str, Any]:
+    return {"mask": (torch.arange(sizes.steps) >= sizes.pad).expand(sizes.batch, -1)}
+
+
+def _right(sizes: CaseSizes) -> dict[str, Any]:
+    return {"mask": (torch.arange(sizes.steps) < sizes.steps - sizes.pad).expand(sizes.batch, -1)}
+
+
+def _lengths(sizes: CaseSizes) -> Tensor:
+    """Real steps of each row: all in the first, then by the padding fewer in each; shorter rows stand first, too."""
+    rows = torch.arange(sizes.batch).roll(1)
+    return (sizes.steps - rows * sizes.pad).clamp(min=1)
+
+
+def _ragged_left(sizes: CaseSizes) -> dict[str, Any]:
+    return {"mask": torch.arange(sizes.steps) >= sizes.steps - _lengths(sizes)[:, None]}
+
+
+def _ragged_right(sizes: CaseSizes) -> dict[str, Any]:
+    return {"mask": torch.arange(sizes.steps) < _lengths(sizes)[:, None]}
+
+
+def _resets(sizes: CaseSizes) -> dict[str, Any]:
+    """A reset at the cut in the first row, and by one step earlier in each row after it."""
+    return {"resets": torch.arange(sizes.steps) == (sizes.cut - torch.arange(sizes.batch)).clamp(min=1)[:, None]}
+
+
+def _order(sizes: CaseSizes) -> dict[str, Any]:
+    return {"cut": sizes.cut, "order": torch.arange(sizes.batch).roll(1)}
+
+
+FINITE = Law(
+    "finite", "Finite inputs give finite outputs.", feeding.whole, feeding.whole,
+)  # fmt: skip
+SAME_AGAIN = Law(
+    "the same again", "The same inputs give the same outputs when they are fed again.", feeding.whole, feeding.whole,
+)  # fmt: skip
+PRECISION = "float32 against float64"
+FIRST = (FINITE, SAME_AGAIN)
+"""Laws without which no other can be judged."""
+
+LAWS = (
+    Law(
+        "step by step", "One step after another, with the state carried, gives what the whole sequence gives.",
+        feeding.in_chunks, feeding.whole, ("state",), _every_step, gradients=True, least=TWO_STEPS,
+    ),
+    Law(
+        "in two chunks", "Two chunks, with the state carried, give what the whole sequence gives.",
+        feeding.in_chunks, feeding.whole, ("state",), _one_cut, gradients=True, least=TWO_STEPS,
+    ),
+    Law(
+        "prefill, then steps", "A first chunk, and then one step after another, gives what the whole sequence gives.",
+        feeding.in_chunks, feeding.whole, ("state",), _prefill, least=TWO_STEPS,
+    ),
+    Law(
+        "uneven chunks", "Chunks of one step and of many, in turn, give what the whole sequence gives.",
+        feeding.in_chunks, feeding.whole, ("state",), _uneven, least=TWO_STEPS,
+    ),
+    Law(
+        "any length", "Sequences of 2, 63 and 1,000 steps give in two chunks what they give whole.",
+        feeding.in_chunks, feeding.whole, ("state",), _one_cut, least=TWO_STEPS, lengths=(2, 63, 1000),
+    ),
+    Law(
+        "from a given state", "From a state that is given, two chunks give what the whole sequence gives.",
+        feeding.in_chunks, feeding.whole, ("state", "plain state"), _one_cut, given_state=True, gradients=True,
+        least=TWO_STEPS,
+    ),
+    Law(
+        "inputs and state left as they are", "A call changes neither its inputs nor the state that it is given.",
+        feeding.left_as_it_was, feeding.as_it_was, ("state", "plain state"), _cut, least=TWO_STEPS,
+    ),
+    Law(
+        "a state copied", "A state that was copied goes on as it was, whatever its copy was fed.",
+        feeding.continued_twice, feeding.continued, ("state",), _cut, least=TWO_STEPS,
+    ),
+    Law(
+        "a row alone", "A row of a batch gives what it gives alone, and its state goes on alike.",
+        feeding.whole, feeding.rows_alone, gradients=True, least=TWO_ROWS,
+    ),
+    Law(
+        "a row alone, in chunks", "A row of a batch that is fed in chunks gives what it gives in chunks alone.",
+        feeding.in_chunks, feeding.rows_alone_in_chunks, ("state",), _one_cut, least=TWO_ROWS,
+    ),
+    Law(
+        "rows in another order", "Rows in another order give the same, in that order.",
+        feeding.rows_reversed, feeding.whole, least=TWO_ROWS,
+    ),
+    Law(
+        "a fresh row beside a running one", "A row that begins beside one that runs on gives what each gives alone.",
+        feeding.joined_on_the_way, feeding.apart_on_the_way, ("state", "axis"), _cut, least=TWO_ROWS,
+    ),
+    Law(
+        "causality", "What comes later changes nothing before it.",
+        feeding.before_a_change, feeding.before_the_cut, ("one direction",), _cut, least=TWO_STEPS,
+    ),
+    Law(
+        "strides", "Inputs whose elements do not lie side by side in memory give the same.",
+        feeding.strided, feeding.whole,
+    ),
+    Law(
+        "deep copy", "A deep copy of the module gives the same.",
+        feeding.deep_copied, feeding.itself, ("copies",), of_module=True,
+    ),
+    Law(
+        "pickle", "What pickle gives back of the module gives the same.",
+        feeding.pickled, feeding.itself, ("pickle",), of_module=True,
+    ),
+    Law(
+        "save and load", "A module of other weights that has loaded the saved ones gives the same.",
+        feeding.saved, feeding.itself, ("copies", "parameters"), of_module=True,
+    ),
+    Law(
+        "training mode", "Without dropout, training mode computes what evaluation mode computes.",
+        feeding.trained, feeding.itself, ("copies", "no dropout"), of_module=True,
+    ),
+    Law(
+        "padded on the right", "Masked steps after the real ones change no real step.",
+        feeding.masked, feeding.unpadded, ("mask",), _right, gradients=True, least=TWO_STEPS,
+    ),
+    Law(
+        "padded on the left", "Masked steps before the real ones change no real step.",
+        feeding.masked, feeding.unpadded, ("mask",), _left, gradients=True, least=TWO_STEPS,
+    ),
+    Law(
+        "rows of unequal length, right", "In a batch padded on the right each row gives what it gives alone.",
+        feeding.masked, feeding.unpadded, ("mask",), _ragged_right, gradients=True, least=TWO_ROWS,
+    ),
+    Law(
+        "rows of unequal length, left", "In a batch padded on the left each row gives what it gives alone.",
+        feeding.masked, feeding.unpadded, ("mask",), _ragged_left, gradients=True, least=TWO_ROWS,
+    ),
+    Law(
+        "on after padding on the right", "After masked steps on the right a run goes on from the last real step.",
+        feeding.on_after_masked, feeding.on_after_unpadded, ("state", "mask"), _ragged_right, more=True, least=TWO_ROWS,
+    ),
+    Law(
+        "on after padding on the left", "After masked steps on the left a run goes on from the last real step.",
+        feeding.on_after_masked, feeding.on_after_unpadded, ("state", "mask"), _ragged_left, more=True, least=TWO_ROWS,
+    ),
+    Law(
+        "packed", "A PackedSequence gives for each row what the row gives alone.",
+        feeding.packed, feeding.unpadded, ("packed",), _ragged_right, gradients=True, least=TWO_ROWS,
+    ),
+    Law(
+        "on after packed", "After a PackedSequence a run goes on from each row's last step.",
+        feeding.on_after_packed, feeding.on_after_unpadded, ("state", "packed"), _ragged_right, more=True,
+        least=TWO_ROWS,
+    ),
+    Law(
+        "resets", "A reset, or a boundary between documents, gives what separate sequences give.",
+        feeding.reset, feeding.cut_apart, ("resets",), _resets, gradients=True, least=TWO_STEPS,
+    ),
+    Law(
+        "a cache reordered", "Rows that a cache takes in another order go on in that order.",
+        feeding.reordered, feeding.ordered_from_the_start, ("state", "reorder"), _order, least=TWO_ROWS,
+    ),
+)  # fmt: skip
+
+GENERATION = (
+    Law(
+        "generate", "Greedy generation chooses the token of the largest logit of a whole forward.",
+        feeding.shortfall, feeding.shortfall, ("generate",),
+    ),
+    Law(
+        "generate, padded on the left", "Prompts padded on the left are continued as each is alone.",
+        feeding.shortfall_of_padded, feeding.shortfall_of_padded, ("generate", "mask"), _ragged_left, least=TWO_ROWS,
+    ),
+    Law(
+        "generate, prefill in chunks", "A prompt that is read in chunks is continued as one that is read whole.",
+        feeding.shortfall, feeding.shortfall, ("generate", "prefill"), lambda sizes: {"prefill_chunk_size": sizes.cut},
+        least=TWO_STEPS,
+    ),
+)  # fmt: skip
+"""Laws of language models; the outcome of a way is how far it falls short, and the reference nothing."""

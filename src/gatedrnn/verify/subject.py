@@ -1,0 +1,177 @@
+"""A subject of the laws: a recurrent module, how it is called, and what it takes.
+
+A subject that we make ourselves is made from text, which the script of a failure then quotes: the script runs what was
+run here.
+"""
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, TypeAlias
+
+import torch
+from torch import Tensor
+from torch.utils._pytree import tree_leaves
+
+State: TypeAlias = Any
+"""The second result of a call, which the next one takes: a tensor, a tuple of them, or an object of its own."""
+Module: TypeAlias = Any
+"""An object that holds parameters: usually an `nn.Module`."""
+Arguments: TypeAlias = dict[str, Any]
+Call: TypeAlias = Callable[..., tuple[Any, State]]
+"""`call(module, x, state=None, **flags)` returns outputs (batch, time, …) and the state after the last step."""
+FLAGS = ("mask", "resets")
+
+
+class SourceText(NamedTuple):
+    """The text that makes a subject, in a script that needs no more than what it imports."""
+
+    imports: str
+    build: str
+    """Lines that end with `layer = …`; torch's seed is set before them."""
+    call: str
+    """The definition of `call(layer, x, state=None)`."""
+    double: bool = False
+
+    def lines(self) -> list[str]:
+        """Return the lines that make the layer, with parameters of which none is zero: what begins at zero would hide
+        what reads it twice, or not at all."""
+        to = ".double()" if self.double else ""
+        nudged = f"for p in layer{to}.eval().parameters(): p.data += 0.1 * torch.randn_like(p)"
+        return [self.imports, "torch.manual_seed(0)", self.build, nudged, self.call]
+
+
+class Note(NamedTuple):
+    """A sentence of a library's own documentation that calls a use unsupported."""
+
+    sentence: str
+    place: str
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A recurrent module as the laws see it.
+
+    Args:
+        module: what holds the parameters; any object that `call` takes.
+        call: `call(module, x, state=None)` runs some steps, x of shape (batch, time, features) or, of token ids,
+            (batch, time), and returns the outputs (batch, time, …) and the state after the last step; None begins.
+            A parameter `mask` (batch, time), True at real steps, or `resets`, True where a sequence begins, says that
+            it takes one.
+        features: elements of an input at each step; None for token ids.
+        vocabulary: number of token ids; None for inputs of floats.
+        name: what reports call it.
+
+    Example:
+        >>> import torch
+        >>> from gatedrnn.verify import Subject, check
+        >>> gru = torch.nn.GRU(3, 4, batch_first=True)
+        >>> check(Subject(gru, lambda gru, x, state=None: gru(x, state), features=3)).failures
+        []
+    """
+
+    module: Module
+    call: Call
+    features: int | None = None
+    vocabulary: int | None = None
+    name: str = "subject"
+    entry: str = "call"
+    """How it is run, in a word or two."""
+    takes: frozenset[str] | None = None
+    """The uses it is made for: "state", "mask", "packed", "resets", "reorder", "generate"."""
+    cannot: Mapping[str, str] = field(default_factory=dict)
+    """Why it cannot be asked something, by the same words."""
+    notes: Mapping[str, Note] = field(default_factory=dict)
+    """Uses that its documentation calls unsupported, by the name of the law."""
+    both_directions: bool = False
+    generate: Callable[..., Tensor] | None = None
+    """`generate(module, prompts, mask=None, **options)`: the prompts with what is written after them, greedily."""
+    others: Mapping[str, tuple[str, Call]] = field(default_factory=dict)
+    """Calls of other uses, as text and as function, by what they take."""
+    source: SourceText | None = None
+    remake: Callable[[int], "Subject"] | None = None
+    """Makes it anew with another width, where there is one to choose."""
+    width: int | None = None
+    block: int = 1
+    """Steps that its parallel form takes at a time, where it is known."""
+
+    def __post_init__(self) -> None:
+        if (self.features is None) == (self.vocabulary is None):
+            raise ValueError("give features for inputs of floats, or vocabulary for token ids")
+
+    def for_law(self, needs: tuple[str, ...]) -> "Subject":
+        """Return the subject that is called as a law asks for it."""
+        for need, (text, call) in self.others.items():
+            if need in needs:
+                source = None if self.source is None else self.source._replace(call=text)
+                return replace(self, call=call, source=source)
+        return self
+
+    def abilities(self) -> frozenset[str]:
+        """Return what it takes: what was given, or what its call has parameters for."""
+        if self.takes is not None:
+            return self.takes
+        return frozenset({"state", *(flag for flag in FLAGS if flag in inspect.signature(self.call).parameters)})
+
+    def generating(self) -> Callable[..., Tensor]:
+        """Return `generate(prompts, mask=None, **options)` of the module."""
+        generate = self.generate
+        assert generate is not None
+        return lambda x, **options: generate(self.module, x, **options)
+
+    def run_of(self, module: Module = None) -> Call:
+        """Return `run(x, state=None, **flags)` of the module, or of a copy of it."""
+        module = self.module if module is None else module
+        return lambda x, state=None, **flags: self.call(module, x, state, **flags)
+
+    def draw(self, batch: int, steps: int, seed: int) -> Tensor:
+        """Draw inputs: normal floats, or token ids."""
+        generator = torch.Generator().manual_seed(seed)
+        if self.features is None:
+            assert self.vocabulary is not None
+            return torch.randint(self.vocabulary, (batch, steps), generator=generator)
+        return torch.randn(batch, steps, self.features, generator=generator, dtype=torch.float64).to(self.dtype)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The dtype of the parameters, float32 where there are none."""
+        return next((p.dtype for _, p in self.parameters() if p.is_floating_point()), torch.float32)
+
+    def parameters(self) -> list[tuple[str, Tensor]]:
+        """Return the module's parameters by name; none where it has none."""
+        return list(self.module.named_parameters()) if hasattr(self.module, "named_parameters") else []
+
+
+def made(source: SourceText) -> tuple[Module, Call]:
+    """Run the text that makes a subject; the module, and the function that calls it."""
+    names: dict[str, Any] = {}
+    with torch.random.fork_rng(devices=[]):
+        exec("\n".join(source.lines()), names)
+    return names["layer"], names["call"]
+
+
+def made_call(text: str, imports: str = "import torch") -> Call:
+    """Return the function that a text defines."""
+    names: dict[str, Any] = {}
+    exec(f"{imports}\n{text}", names)
+    return names["call"]
+
+
+def is_plain(state: State) -> bool:
+    """Whether a state is a tensor or a container of them, and not an object that keeps what it likes."""
+    leaves = tree_leaves(state)
+    return bool(leaves) and all(isinstance(leaf, Tensor) for leaf in leaves)
+
+
+def batch_axis(run: Call, draw: Callable[[int, int, int], Tensor]) -> int | None:
+    """Return the axis along which all tensors of a state lie row by row; None where there is no such axis."""
+    shapes = []
+    for batch in (2, 3):
+        state = run(draw(batch, 2, 0))[1]
+        if not is_plain(state):
+            return None
+        shapes.append([leaf.shape for leaf in tree_leaves(state)])
+    axes: set[int | None] = set()
+    for two, three in zip(*shapes, strict=True):
+        axes.update([i for i, sizes in enumerate(zip(two, three, strict=True)) if sizes == (2, 3)] or [None])
+    return axes.pop() if len(axes) == 1 else None
