@@ -165,7 +165,7 @@ class _Asking:
             if need not in self.has:
                 return self.double.cannot.get(need) or MISSING[need]
         if gradients and "plain state" not in self.has and "state" in law.needs:
-            return "its cache is updated in place, without gradients"
+            return "gradients through a cache, an object of its own, are not asked"
         if gradients and not self.double.parameters() and self.double.vocabulary:
             return "it has no parameters"
         return ""

@@ -81,7 +81,8 @@ def _subject(model: Any, name: str, source: SourceText | None, vocabulary: int) 
 
 def _flattened(parameters: Any) -> bool:
     """Whether a forward takes what the collator hands over."""
-    return "position_ids" in parameters and any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+    named = {"position_ids", "cu_seq_lens_q", "cu_seq_lens_k", "seq_idx"} <= parameters.keys()
+    return named or any(p.kind is p.VAR_KEYWORD for p in parameters.values())
 
 
 def _call_text(model: Any) -> str:

@@ -11,77 +11,85 @@ from torch import Tensor
 
 from gatedrnn.verify import feeding
 from gatedrnn.verify.laws import GENERATION, CaseSizes, Law, Way
-from gatedrnn.verify.subject import Arguments, Subject
+from gatedrnn.verify.subject import Arguments, SourceText, Subject
+
+GENERATE = (
+    "generate = lambda x, mask=None, **options: layer.generate(x, attention_mask=torch.ones_like(x) if mask is None "
+    "else mask.long(), max_new_tokens=6, do_sample=False, pad_token_id=0, eos_token_id=None, **options)"
+)
+GRADIENTS = (
+    "expected, actual = (torch.autograd.grad(y.square().sum(), {leaves}, allow_unused=True, materialize_grads=True) "
+    "for y in (expected, actual))"
+)
+LARGEST = "print(max((a - b).abs().max().item() for a, b in zip(actual, expected)))  # 0 expected"
+PAIRS = (feeding.whole, feeding.itself, feeding.in_chunks, feeding.strided, feeding.deep_copied, feeding.pickled,
+         feeding.saved, feeding.trained, feeding.left_as_it_was, feeding.as_it_was)  # fmt: skip
+"""Ways that return a state beside the outputs."""
+AS_IT_IS = (feeding.whole, feeding.itself)
+"""References that a script writes as a plain call."""
 
 
 def script_of(
     subject: Subject, law: Law, sizes: CaseSizes, arguments: Arguments, gradients: bool, seed: int
 ) -> str:  # fmt: skip
     """Write the script of a law at these sizes; empty where the subject was made elsewhere."""
-    source = subject.source
-    if source is None:
+    if subject.source is None:
         return ""
-    plain = law.reference in (feeding.whole, feeding.itself)
-    quoted = _quoted([law.way] if plain or law in GENERATION else [law.way, law.reference])
+    generates = law in GENERATION
+    quoted = _quoted([law.way] if generates or law.reference in AS_IT_IS else [law.way, law.reference])
+    words = {key: _literal(value) for key, value in arguments.items()}
+    named = {"more": law.more, "state": law.given_state, "generate": generates}
+    words |= {name: name for name, wanted in named.items() if wanted}
+    way, reference = _called(law, law.way, words), _called(law, law.reference, words)
+    if generates:
+        shown = [GENERATE, f"print({way}.max().item())  # 0 expected"]
+    else:
+        shown = [*_compared(subject, law, way, reference, gradients), LARGEST]
+    made = _made(subject.source, law, quoted)
+    return "\n".join([*made, *_inputs(subject, law, sizes, gradients, seed), quoted, *shown]) + "\n"
+
+
+def _made(source: SourceText, law: Law, quoted: str) -> list[str]:
+    """Return the lines that import, make the layer and say how it is called."""
     imports, *making, call = source.lines()
-    making += ["torch.set_grad_enabled(False)"] * ("copy." in quoted)  # copies are made of tensors without history
     if not law.of_module:
         call = call.replace("def call(layer, ", "def run(").replace("def call(cell, ", "def run(")
-    body = [imports, *_imports(quoted), *making, call, f"x = {_draw(subject, sizes.batch, sizes.steps, seed)}"]
-    if gradients and subject.vocabulary is None:
-        body[-1] += ".requires_grad_()"
+    # Tensors with a history cannot be copied.
+    copies = ["torch.set_grad_enabled(False)"] * ("copy." in quoted)
+    return [imports, *_imports(quoted), *making, *copies, call]
+
+
+def _inputs(subject: Subject, law: Law, sizes: CaseSizes, gradients: bool, seed: int) -> list[str]:
+    """Return the lines that draw the inputs, and the state and the steps that a law asks for."""
+    leaf = ".requires_grad_()" if gradients and subject.vocabulary is None else ""
+    lines = [f"x = {_draw(subject, sizes.batch, sizes.steps, seed)}{leaf}"]
     if law.more:
-        body.append(f"more = {_draw(subject, sizes.batch, 2, seed + 1)}")
+        lines.append(f"more = {_draw(subject, sizes.batch, 2, seed + 1)}")
     if law.given_state:
         reached = f"run({_draw(subject, sizes.batch, 3, seed + 100)})[1]"
-        body.append(f"state = torch.utils._pytree.tree_map(torch.Tensor.detach, {reached})")
-    words = {key: _literal(value) for key, value in arguments.items()}
-    words |= {"more": "more"} if law.more else {}
-    words |= {"state": "state"} if law.given_state else {}
-    way, reference = (
-        f"{name}({', '.join([front, *(f'{key}={value}' for key, value in accepted(function, words).items())])})"
-        for name, front, function in (
-            (law.way.__name__, "call, layer, x" if law.of_module else "run, x", law.way),
-            (law.reference.__name__, "run, x", law.reference) if not plain
-            else ("call" if law.of_module else "run", "layer, x" if law.of_module else "x", law.reference),
-        )
-    )  # fmt: skip
-    body.append(quoted)
-    if law in GENERATION:
-        options = ", mask=None, **options"
-        body.append(f"generate = lambda x{options}: ({GENERATED})")
-        body.append(f"print({way.replace('run, x', 'run, x, generate')}.max().item())  # 0 expected")
-        return _joined(body)
+        lines.append(f"state = torch.utils._pytree.tree_map(torch.Tensor.detach, {reached})")
+    return lines
+
+
+def _called(law: Law, function: Way, words: dict[str, str]) -> str:
+    """Return the call of a way, or of the module itself."""
+    name, first = function.__name__, "call, layer, x" if law.of_module else "run, x"
+    if function in AS_IT_IS:
+        name, first = ("call", "layer, x") if law.of_module else ("run", "x")
+    return f"{name}({', '.join([first, *(f'{key}={value}' for key, value in accepted(function, words).items())])})"
+
+
+def _compared(subject: Subject, law: Law, way: str, reference: str, gradients: bool) -> list[str]:
+    """Return the lines that run both ways, the reference first, as they ran here."""
+    outputs = [f"{text}[0]" if function in PAIRS else text
+               for function, text in ((law.reference, reference), (law.way, way))]  # fmt: skip
     if gradients:
         leaves = "[*layer.parameters()]" if subject.vocabulary else "[x, *layer.parameters()]"
-        body.append(f"expected, actual = {_first(law.reference, reference)}, {_first(law.way, way)}")
-        body.append(
-            f"expected, actual = (torch.autograd.grad(y.square().sum(), {leaves}, allow_unused=True, "
-            "materialize_grads=True) for y in (expected, actual))"
-        )
-    elif "opaque" in subject.abilities() or not (_pair(law.way) and _pair(law.reference)):
-        body.append(f"expected, actual = [{_first(law.reference, reference)}], [{_first(law.way, way)}]")
-    else:
-        body.append(f"expected, actual = map(torch.utils._pytree.tree_leaves, ({reference}, {way}))")
-    body.append("print(max((a - b).abs().max().item() for a, b in zip(actual, expected)))  # 0 expected")
-    return _joined(body)
-
-
-GENERATED = (
-    "layer.generate(x, attention_mask=torch.ones_like(x) if mask is None else mask.long(), max_new_tokens=6, "
-    "do_sample=False, pad_token_id=0, eos_token_id=None, **options)"
-)
-PAIRS = (feeding.whole, feeding.itself, feeding.in_chunks, feeding.strided, feeding.deep_copied, feeding.pickled,
-         feeding.saved, feeding.trained, feeding.left_as_it_was, feeding.as_it_was)  # fmt: skip
-"""Ways that return a state beside the outputs."""
-
-
-def _pair(function: Callable[..., Any]) -> bool:
-    return function in PAIRS
-
-
-def _first(function: Callable[..., Any], called: str) -> str:
-    return f"{called}[0]" if _pair(function) else called
+        return [f"expected, actual = {', '.join(outputs)}", GRADIENTS.format(leaves=leaves)]
+    states = {law.way, law.reference} <= set(PAIRS) and "opaque" not in subject.abilities()
+    if states:
+        return [f"expected, actual = map(torch.utils._pytree.tree_leaves, ({reference}, {way}))"]
+    return [f"expected, actual = [{outputs[0]}], [{outputs[1]}]"]
 
 
 def accepted(function: Way, arguments: Arguments) -> Arguments:
@@ -90,10 +98,6 @@ def accepted(function: Way, arguments: Arguments) -> Arguments:
     if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
         return arguments
     return {key: value for key, value in arguments.items() if key in parameters}
-
-
-def _joined(body: list[str]) -> str:
-    return "\n".join(part for part in body if part) + "\n"
 
 
 def _quoted(functions: list[Callable[..., Any]]) -> str:
