@@ -8,7 +8,6 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
-from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -142,24 +141,26 @@ def _sentence(module: Any, words: str) -> Note | None:
     return None
 
 
+def _recurs(kind: str) -> bool:
+    """Whether the source of a model type names a state whose size does not grow."""
+    import transformers
+    from transformers.models.auto.configuration_auto import model_type_to_module_name
+
+    folder = Path(transformers.__file__).parent / "models" / model_type_to_module_name(kind)
+    return any(RECURS.search(file.read_text(encoding="utf-8")) for file in sorted(folder.glob("modeling_*.py")))
+
+
 @cache
 def families() -> tuple[str, ...]:
     """Return the model types of the installed transformers that recur and have a causal language model."""
-    if find_spec("transformers") is None:
-        raise UsageError("transformers is not installed: pip install 'gatedrnn[train]'")
-    import transformers
-    from transformers.models.auto.configuration_auto import model_type_to_module_name
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
-    models = Path(transformers.__file__).parent / "models"
     by_class: dict[str, str] = {}
     for kind, classes in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.items():
-        files = sorted((models / model_type_to_module_name(kind)).glob("modeling_*.py"))
-        if any(RECURS.search(file.read_text()) for file in files):
-            name = classes if isinstance(classes, str) else classes[0]
-            # Of two types with one class, the one whose configuration is the text model's own.
-            if name not in by_class or kind.endswith("_text"):
-                by_class[name] = kind
+        name = classes if isinstance(classes, str) else classes[0]
+        # Of two types with one class, the one whose configuration is the text model's own.
+        if (name not in by_class or kind.endswith("_text")) and _recurs(kind):
+            by_class[name] = kind
     return tuple(sorted(by_class.values()))
 
 
@@ -169,8 +170,6 @@ def family(kind: str) -> Subject:
     Raises:
         UsageError: there is no such type, or none that is small can be made of it.
     """
-    if find_spec("transformers") is None:
-        raise UsageError("transformers is not installed: pip install 'gatedrnn[train]'")
     import transformers
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
@@ -180,6 +179,10 @@ def family(kind: str) -> Subject:
         raise UsageError(f"{kind} names weights to download, and verify makes small random ones: name a model type")
     if kind not in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:
         raise UsageError(unknown("causal language model in transformers", kind, MODEL_FOR_CAUSAL_LM_MAPPING_NAMES))
+    if not _recurs(kind):
+        raise UsageError(
+            f"{kind} does not recur: its cache holds every step; families that do: {', '.join(families())}"
+        )
     config_class = CONFIG_MAPPING[kind]
     faults = []
     for fields in _small_configurations(config_class):

@@ -84,7 +84,7 @@ def _right(sizes: CaseSizes) -> dict[str, Any]:
 
 
 def _lengths(sizes: CaseSizes) -> Tensor:
-    """Real steps of each row: all in the first, then by the padding fewer in each; shorter rows stand first, too."""
+    """Return the real steps of each row: all, and fewer by one padding or two, out of order."""
     rows = torch.arange(sizes.batch).roll(1)
     return (sizes.steps - rows * sizes.pad).clamp(min=1)
 

@@ -1,7 +1,6 @@
 """The execution modes of a layer on the same sequences. All agree with `run_by_definition`."""
 
 from collections.abc import Callable
-from itertools import pairwise
 from typing import Any, NamedTuple, TypeAlias
 
 import torch
@@ -91,16 +90,6 @@ def time_first(layer: RecurrentLayer, s: Sequences) -> tuple[Series, StateTuple]
     return output.transpose(0, 1), _without_time(layer, state)
 
 
-def row_by_row(layer: RecurrentLayer, s: Sequences) -> tuple[Series, StateTuple]:
-    """Run each sequence by itself, without an axis for the batch."""
-    outputs, lasts = [], []
-    for row in range(len(s.x)):
-        output, state = layer(s.x[row], packed(tuple(h[:, row] for h in s.hx)))
-        outputs.append(output)
-        lasts.append(as_tuple(state))
-    return torch.stack(outputs), tuple(torch.stack(states, dim=1) for states in zip(*lasts, strict=True))
-
-
 def steps(layer: RecurrentLayer, s: Sequences) -> tuple[Series, StateTuple]:
     output, state = feeding.in_chunks(steps_of(layer), s, range(1, s.shape[1]))
     return output, as_tuple(state)
@@ -120,33 +109,6 @@ def packed_unsorted(layer: RecurrentLayer, s: Sequences) -> tuple[Series, StateT
     sequence = pack_padded_sequence(s.x, s.mask.sum(1).cpu(), batch_first=True, enforce_sorted=False)
     output, state = layer(sequence, packed(s.hx), **_extras(s))
     return pad_packed_sequence(output, batch_first=True, total_length=s.x.shape[1])[0], as_tuple(state)
-
-
-def packed_sorted(layer: RecurrentLayer, s: Sequences) -> tuple[Series, StateTuple]:
-    order = torch.argsort(s.mask.sum(1), descending=True, stable=True)
-    back = torch.argsort(order)
-    resets = _resets(s)
-    sequence = pack_padded_sequence(s.x[order], s.mask.sum(1)[order].cpu(), batch_first=True)
-    output, state = layer(
-        sequence, packed(tuple(h[:, order] for h in s.hx)), resets=None if resets is None else resets[order]
-    )
-    padded = pad_packed_sequence(output, batch_first=True, total_length=s.x.shape[1])[0]
-    return padded[back], tuple(h[:, back] for h in as_tuple(state))
-
-
-def cut_apart(layer: RecurrentLayer, s: Sequences) -> tuple[Series, StateTuple]:
-    """Run each segment between two resets by a separate call, a row at a time; one layer."""
-    outputs, lasts = [], []
-    for row in range(len(s.x)):
-        state, pieces = tuple(h[:, row] for h in s.hx), []
-        cuts = sorted({0, *(t for t in range(s.x.shape[1]) if s.resets[row, t]), s.x.shape[1]})
-        for low, high in pairwise(cuts):
-            output, last = layer(s.x[row, low:high], None if s.resets[row, low] else packed(state))
-            state = as_tuple(last)
-            pieces.append(output)
-        outputs.append(torch.cat(pieces))
-        lasts.append(state)
-    return torch.stack(outputs), tuple(torch.stack(states, dim=1) for states in zip(*lasts, strict=True))
 
 
 def masked_between(layer: RecurrentLayer, s: Sequences) -> tuple[Series, StateTuple]:
@@ -196,27 +158,25 @@ RAGGED = (5, 9, 1)
 CASES = (
     Case("plain", ONE_DIRECTION, {
         "whole sequence": whole, "step by step": steps, "in chunks": chunks, "time first": time_first,
-        "row by row": row_by_row,
     }),
     Case("narrow state", ONE_DIRECTION, {"in chunks, narrow state": narrow_chunks}, narrow=True),
     Case("no hx", ONE_DIRECTION, {"no hx": without_hx}, hx=False),
     Case("padded right", ONE_DIRECTION, {
-        "mask, padded right": whole, "packed, unsorted": packed_unsorted, "packed, sorted": packed_sorted,
+        "mask, padded right": whole, "packed, unsorted": packed_unsorted,
     }, lengths=RAGGED),
     Case("padded left", ONE_DIRECTION, {"mask, padded left": whole}, lengths=RAGGED, left=True),
     Case("holes", {**ONE_DIRECTION, "bias": False}, {"mask with holes": whole}, holes=True),
     Case("resets", {"num_layers": 1}, {
-        "resets": whole, "resets, step by step": steps, "resets, in chunks": chunks, "resets, cut apart": cut_apart,
+        "resets": whole, "resets, step by step": steps, "resets, in chunks": chunks,
     }, resets=True),
     Case("packed resets", {**ONE_DIRECTION, "bias": False}, {
         "packed, resets": packed_unsorted,
     }, lengths=RAGGED, resets=True),
     Case("both directions", {**TWO_DIRECTIONS, "bias": False}, {
-        "both directions": whole, "both directions, row by row": row_by_row,
+        "both directions": whole,
     }),
     Case("both directions, ragged", TWO_DIRECTIONS, {
         "both directions, mask": whole, "both directions, packed": packed_unsorted,
-        "both directions, packed, sorted": packed_sorted,
     }, lengths=RAGGED),
     Case("both directions, resets", TWO_DIRECTIONS, {
         "both directions, resets": whole, "both directions, resets, time first": time_first,

@@ -240,6 +240,7 @@ BAD = {
     "a name that is not there": ("torch.nn:GRUU", "did you mean 'GRU'"),
     "weights to download": ("transformers:state-spaces/mamba-130m", "names weights to download"),
     "no family": ("transformers:mambo", "did you mean 'mamba'"),
+    "attention": ("transformers:gpt2", "gpt2 does not recur: its cache holds every step; families that do: bailing"),
 }
 
 
