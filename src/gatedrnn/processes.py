@@ -202,7 +202,7 @@ def _handled_by(handler: "signal._HANDLER") -> Iterator[None]:
             signal.signal(number, before[number])
 
 
-GRACE = 30
+GRACE = 10
 """Seconds after which a process ends that does not come back from a call beyond Python's reach."""
 
 

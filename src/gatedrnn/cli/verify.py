@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 
 from gatedrnn.cli.arguments import above_zero, at_least_one, known_cell
+from gatedrnn.errors import FAILURE, USAGE, UsageError
 from gatedrnn.terminal import Console
 
 if TYPE_CHECKING:
     from gatedrnn.verify import Report
 
-FAILED = 1
 EVERY_FAMILY = "transformers"
 
 
@@ -67,7 +67,7 @@ def verify(
     for word in subjects:
         if not is_cell(word):
             words += [f"{word}:{kind}" for kind in families()] if word == EVERY_FAMILY else [word]
-    rows, reports = [], list["Report"]()
+    rows, reports, refused = [], list["Report"](), list[str]()
     with progress.status("") as status:
         if cells or not words:
             for row in report.verify(cells, dtypes):
@@ -75,9 +75,14 @@ def verify(
                 status.update(f"{row.cell} {row.dtype} {row.mode}")
         for word in words:
             status.update(word)
-            reports.append(
-                check(word, input_size=input_size, hidden_size=hidden_size, seconds=seconds, ends_process=True)
-            )
+            try:
+                reports.append(
+                    check(word, input_size=input_size, hidden_size=hidden_size, seconds=seconds, ends_process=True)
+                )
+            except UsageError as error:
+                if len(words) == 1:
+                    raise
+                refused.append(str(error))
     record = report.as_record(rows, reports)
     output.parent.mkdir(parents=True, exist_ok=True)
     text = json.dumps(record, indent=1, allow_nan=False)
@@ -93,5 +98,7 @@ def verify(
         console.print(f"all values: {output}", soft_wrap=True, highlight=False)
         if scripts:
             console.print(f"scripts of what fails: {output.with_suffix('')}", soft_wrap=True, highlight=False)
-    if not record["passed"]:
-        sys.exit(FAILED)
+    for message in refused:
+        progress.print(f"gatedrnn: {message}", soft_wrap=True, highlight=False)
+    if not record["passed"] or refused:
+        sys.exit(USAGE if record["passed"] else FAILURE)

@@ -2,9 +2,9 @@
 
 import math
 import pickle
+import time
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import replace
 from typing import Any
@@ -14,14 +14,14 @@ import torch
 from torch import nn
 from torch.utils._pytree import tree_map
 
-from gatedrnn.errors import CannotBeAsked, TookTooLong, reason
+from gatedrnn.errors import CannotBeAsked, TookTooLong, UsageError, reason, unknown
 from gatedrnn.processes import limited
 from gatedrnn.verify.case import NONE, WIDTHS, LawCase, as_results, worst_of
 from gatedrnn.verify.entries import Askable, subject_of
 from gatedrnn.verify.laws import FIRST, GENERATION, LAWS, PRECISION, CaseSizes, Law
 from gatedrnn.verify.outcome import Outcome, Report, Verdict
 from gatedrnn.verify.script import script_of
-from gatedrnn.verify.subject import Subject, batch_axis, made
+from gatedrnn.verify.subject import Subject, batch_axis, is_plain, kept_as_it_is, made
 
 DRAWS, ENOUGH = (1, 2, 3, 4, 5), 2
 """Seeds of inputs. A law holds where it holds on the first of them. Where it does not, all are drawn, and it fails
@@ -29,6 +29,8 @@ where it fails on two: a value beside a threshold, which rounding moves across i
 NUDGE = 1e-9
 """A change of all parameters that float32 does not see: where outputs follow it in proportion, none is cast inside."""
 LENGTHS = (10, 100, 1000)
+BEGIN = 30
+"""Seconds that a module may take, at least, to be made and called for the first time."""
 MISSING = {
     "state": "it is run in both directions, or carries no state",
     "mask": "it takes no mask",
@@ -78,13 +80,69 @@ def check(
         []
         >>> report.raise_if_failed()
     """
-    single = subject_of(subject, input_size=input_size, hidden_size=hidden_size)
-    with _in_evaluation(single.module), torch.random.fork_rng(devices=[]), warnings.catch_warnings():
+    title = subject if isinstance(subject, str) else getattr(subject, "__name__", type(subject).__name__)
+    with torch.inference_mode(False), torch.random.fork_rng(devices=[]), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        asking = _Asking(single, in_double(single), seconds, draws, ends_process)
-        outcomes = tuple(asking.outcomes(only))
+        try:
+            with limited(max(seconds, BEGIN), what=f"{title}: its first call", ends_process=ends_process):
+                single = subject_of(subject, input_size=input_size, hidden_size=hidden_size)
+                refuse_unfit(single)
+        except TookTooLong:
+            raise UsageError(f"{title} takes more than {max(seconds, BEGIN):g} s for its first call") from None
+        names = _names(single, only)
+        with kept_as_it_is(single.module):
+            try:
+                with limited(max(seconds, BEGIN), what=f"{title}: its first calls", ends_process=ends_process):
+                    asking = _Asking(single, in_double(single), seconds, max(1, draws), ends_process)
+            except TookTooLong:
+                raise UsageError(f"{title} takes more than {max(seconds, BEGIN):g} s for its first calls") from None
+            outcomes = tuple(asking.outcomes(names))
     dtype = str(asking.double.dtype).removeprefix("torch.")
     return Report(single.name, single.entry, dtype, outcomes)
+
+
+def refuse_unfit(subject: Subject) -> None:
+    """Refuse a subject that returns no outputs, or whose dtype the tolerances do not know.
+
+    Raises:
+        UsageError: as it says.
+    """
+    if subject.dtype not in (torch.float32, torch.float64):
+        raise UsageError(
+            f"{subject.name} is in {subject.dtype}: verify asks in float32 or float64, so pass its .float()"
+        )
+    try:
+        with torch.no_grad(), kept_as_it_is(subject.module):
+            result = subject.run_of()(subject.draw(2, 3, 0))
+    except Exception:  # which the first law says
+        return
+    if not isinstance(result, tuple) or len(result) != 2 or not isinstance(result[0], torch.Tensor):
+        raise UsageError(f"the call of {subject.name} must return (outputs, state), got {type(result).__name__}")
+    if result[0].shape[:2] != (2, 3):
+        raise UsageError(f"{subject.name} must return outputs (batch, time, …), got shape {tuple(result[0].shape)}")
+
+
+def _names(subject: Subject, only: Sequence[str] | None) -> Sequence[str] | None:
+    """Return the laws that are named; pytest's spelling of a name is one too."""
+    if only is None:
+        return None
+    every = [*(name for name, _, _ in _all(subject)), PRECISION]
+    spelt = {in_one_word(name): name for name in every} | {name: name for name in every}
+    asked = (only,) if isinstance(only, str) else only
+    for name in asked:
+        if name not in spelt:
+            raise UsageError(unknown("law", name, every))
+    return [spelt[name] for name in asked]
+
+
+def in_one_word(law: str) -> str:
+    """Return the name of a law as pytest shows it.
+
+    Example:
+        >>> in_one_word("step by step, gradients")
+        'step-by-step-gradients'
+    """
+    return law.replace(" ", "-").replace(",", "")
 
 
 class LawTest:
@@ -92,7 +150,7 @@ class LawTest:
 
     def __init__(self, subject: Subject, law: str, seconds: float) -> None:
         self.subject, self.law, self.seconds = subject, law, seconds
-        self.__name__ = law.replace(" ", "-").replace(",", "")  # by which pytest names it
+        self.__name__ = in_one_word(law)
 
     def __call__(self) -> None:
         """Ask the law.
@@ -139,7 +197,7 @@ class _Asking:
     ) -> None:  # fmt: skip
         self.single, self.double, self.seconds, self.ends_process = single, double, seconds, ends_process
         self.draws = DRAWS[:draws]
-        self.axis = _axis(double)
+        self.axis, self.until = _axis(double), 0.0
         self.has = _abilities(double, self.axis)
 
     def outcomes(self, only: Sequence[str] | None) -> Iterator[Outcome]:
@@ -151,7 +209,7 @@ class _Asking:
             outcome = (
                 Outcome(name, law.says, "not applicable", reason=why) if why else self._within(name, law, gradients)
             )
-            if law in FIRST and outcome.verdict != "holds":
+            if law in FIRST and outcome.verdict != "holds" and not unjudged:
                 unjudged = f"{law.name!r} fails, and nothing can be judged without it"
             if only is None or name in only:
                 yield outcome
@@ -173,9 +231,10 @@ class _Asking:
     def _within(self, name: str, law: Law, gradients: bool) -> Outcome:
         """Ask one law, within its time."""
         subject = self.single if law.of_module else self.double  # the conversion to float64 made a copy already
+        self.until = time.monotonic() + self.seconds / 2
         try:
             with limited(self.seconds, what=f"{subject.name}: {name!r}", ends_process=self.ends_process):
-                return self._ask(name, law, gradients, subject.for_law(law.needs))
+                return self._ask(name, law, gradients, subject.for_law((*law.needs, *(("training",) * gradients))))
         except TookTooLong:
             return Outcome(name, law.says, "stopped", reason=f"took more than {self.seconds:g} s (--seconds)")
 
@@ -194,9 +253,11 @@ class _Asking:
             if len(broken) < ENOUGH and not any(math.isinf(fault.error) for fault in faults.values()):
                 worst = max(worst, *(fault for fault in faults.values() if fault.holds), key=lambda one: one.share)
                 continue
+            if case.chaotic(faults[broken[0]], broken[0]):
+                said = "it is chaotic here: a change of its inputs in their last digit grows as large"
+                return Outcome(name, law.says, "not applicable", reason=said)
             seed, *others = *broken, *(other for other in faults if other not in broken)
-            narrower = [] if subject.remake is None else [in_double(subject.remake(width)) for width in WIDTHS]
-            smallest, fault = case.smallest(faults[seed], seed, tuple(others), narrower)
+            smallest, fault = case.smallest(faults[seed], seed, tuple(others), _narrower(subject), self.until)
             note, size = subject.notes.get(law.name), smallest.subject.width
             script = script_of(smallest.subject, law, smallest.sizes, smallest.arguments(), gradients, seed)
             said = f"“{note.sentence}” ({note.place}); {fault.said}" if note else fault.said
@@ -229,6 +290,18 @@ class _Asking:
         return Outcome(PRECISION, says, "holds" if first.holds else "fails", first.error, first.allowed, said)
 
 
+def _narrower(subject: Subject) -> list[Subject]:
+    """Return the subject in smaller widths, where it can be made."""
+    found = []
+    for width in WIDTHS if subject.remake is not None else ():
+        try:
+            assert subject.remake is not None
+            found.append(in_double(subject.remake(width)).for_law(()))
+        except Exception:  # a class may ask for other widths
+            continue
+    return found
+
+
 def sizes_of(subject: Subject, law: Law) -> list[CaseSizes]:
     """Return the sizes at which a law is asked: chunks are longer than a block of the layer's own, too."""
     steps = max(12, 2 * subject.block + 8)
@@ -239,6 +312,8 @@ def sizes_of(subject: Subject, law: Law) -> list[CaseSizes]:
 
 def in_double(subject: Subject) -> Subject:
     """Return the subject in float64 where all of it computes in float64; else as it is."""
+    if subject.dtype == torch.float64 and subject.source is not None:
+        return replace(subject, source=subject.source._replace(double=True))
     if not isinstance(subject.module, nn.Module) or subject.dtype != torch.float32:
         return subject
     try:
@@ -278,7 +353,7 @@ def _axis(subject: Subject) -> int | None:
     try:
         run, x = subject.run_of(), subject.draw(2, 3, 0)
         axis = batch_axis(run, subject.draw)
-        begun = run(x, tree_map(torch.zeros_like, run(x)[1]))
+        begun = run(x, tree_map(lambda part: torch.zeros_like(part) if torch.is_tensor(part) else part, run(x)[1]))
         return axis if worst_of(as_results(begun), as_results(run(x)), subject.dtype).holds else None
     except Exception:  # its own laws say what is wrong
         return None
@@ -290,8 +365,8 @@ def _abilities(subject: Subject, axis: int | None) -> set[str]:
     facts = {
         "parameters": bool(subject.parameters()), "one direction": not subject.both_directions,
         "copies": _works(lambda: deepcopy(module)), "pickle": _works(lambda: pickle.dumps(module)),
-        "no dropout": not _drops(module), "axis": axis is not None,
-        "plain state": "state" in has and "opaque" not in has,
+        "no dropout": not _drops(subject), "axis": axis is not None,
+        "plain state": "state" in has and "opaque" not in has and _plain(subject),
     }  # fmt: skip
     return (has | {word for word, holds in facts.items() if holds}) - ({"state"} if subject.both_directions else set())
 
@@ -304,8 +379,18 @@ def _works(make: Any) -> bool:
     return True
 
 
-def _drops(module: Any) -> bool:
+@torch.no_grad()
+def _plain(subject: Subject) -> bool:
+    """Whether the state that a call returns is made of tensors."""
+    try:
+        return is_plain(subject.run_of()(subject.draw(2, 2, 0))[1])
+    except Exception:  # its own laws say what is wrong
+        return False
+
+
+def _drops(subject: Subject) -> bool:
     """Whether a module drops out or normalises over the batch in training mode."""
+    module = subject.module
     for part in module.modules() if isinstance(module, nn.Module) else [module]:
         if isinstance(part, nn.modules.batchnorm._BatchNorm):
             return True
@@ -314,17 +399,9 @@ def _drops(module: Any) -> bool:
         named = vars(part).items() if hasattr(part, "__dict__") else ()
         if any("dropout" in name and isinstance(value, float) and value > 0 for name, value in named):
             return True
-    return False
-
-
-@contextmanager
-def _in_evaluation(module: Any) -> Iterator[None]:
-    """Put a module into evaluation mode, and back."""
-    modes = {part: part.training for part in module.modules()} if isinstance(module, nn.Module) else {}
-    for part in modes:
-        part.training = False
     try:
-        yield
-    finally:
-        for part, mode in modes.items():
-            part.training = mode
+        with torch.no_grad():
+            run, x = subject.run_of(deepcopy(module).train()), subject.draw(2, 8, 0)
+            return not torch.equal(run(x.clone())[0], run(x.clone())[0])
+    except Exception:  # its own law says what is wrong
+        return False

@@ -1,6 +1,8 @@
 """One law of one subject at some sizes: how far a way of feeding is from its reference, and the smallest such case."""
 
 import math
+import time
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -18,7 +20,9 @@ from gatedrnn.verify.tolerances import ANY_DOUBLE, ANY_SINGLE, TOLERANCES
 USUAL_STEPS = 64
 """Steps up to which the table's tolerances hold as they are."""
 REFUSALS = (NotImplementedError, ValueError, AssertionError)
-"""Exceptions by which a module refuses a use; others are faults."""
+"""Exceptions by which a module may refuse a use, where it raises them itself; others are faults."""
+CHAOS = 1000
+"""An error is the layer's own where it is so many times what a change of the inputs in their last digit makes."""
 SMALLER = (1, 2, 3, 4, 6, 8, 12, 16, 24, 40, 63)
 """Numbers of steps among which the smallest failing case is looked for."""
 WIDTHS = (1, 2, 4)
@@ -67,6 +71,31 @@ class LawCase:
         Raises:
             CannotBeAsked: the reference fails by itself, or the module refuses the use.
         """
+        law, (x, arguments) = self.law, self._inputs(seed)
+        if law in GENERATION:
+            return self._compared(x, arguments, expected=None)
+        try:
+            expected = self._results(law.reference, x, arguments)
+        except CannotBeAsked:
+            raise
+        except Exception as error:  # of any kind: the module is not ours
+            if law not in FIRST and refuses(error):
+                raise CannotBeAsked(f"it refuses: {type(error).__name__}: {reason(error)}") from error
+            return Fault(math.inf, 0.0, f"raises {type(error).__name__}: {reason(error)}")
+        return self._compared(x, arguments, expected)
+
+    def chaotic(self, fault: Fault, seed: int) -> bool:
+        """Whether an error may come of rounding alone, which the layer lets grow."""
+        if self.subject.vocabulary is not None or self.law in FIRST or not math.isfinite(fault.error):
+            return False
+        x, arguments = self._inputs(seed)
+        moved = x * (1 + torch.finfo(x.dtype).eps)
+        before, after = (self._results(self.law.reference, inputs, arguments) for inputs in (x, moved))
+        grown = worst_of(after, before, self.subject.dtype, self.sizes.steps)
+        return fault.error < CHAOS * grown.error and grown.share > 1 / CHAOS
+
+    def _inputs(self, seed: int) -> tuple[Tensor, Arguments]:
+        """Draw the inputs, and the other arguments of both ways."""
         subject, sizes, law = self.subject, self.sizes, self.law
         x, arguments = subject.draw(sizes.batch, sizes.steps, seed), self.arguments()
         if law.more:
@@ -76,33 +105,23 @@ class LawCase:
                 arguments["state"] = subject.run_of()(subject.draw(sizes.batch, 3, seed + 100))[1]
         if law in GENERATION:
             arguments["generate"] = subject.generating()
-            return self._compared(x, arguments, expected=None)
-        try:
-            expected = self._results(law.reference, x, arguments)
-        except CannotBeAsked:
-            raise
-        except Exception as error:  # of any kind: the module is not ours
-            said = f"raises {type(error).__name__}: {reason(error)}"
-            if law in FIRST:
-                return Fault(math.inf, 0.0, said)
-            raise CannotBeAsked(f"fed otherwise, it {said}") from error
-        return self._compared(x, arguments, expected)
+        return x, arguments
 
     def _compared(self, x: Tensor, arguments: dict[str, Any], expected: Results | None) -> Fault:
         law, dtype = self.law, self.subject.dtype
         try:
             actual = self._results(law.way, x, arguments)
-        except REFUSALS as error:
-            raise CannotBeAsked(f"it refuses: {type(error).__name__}: {reason(error)}") from error
         except CannotBeAsked:
             raise
         except Exception as error:
+            if refuses(error):
+                raise CannotBeAsked(f"it refuses: {type(error).__name__}: {reason(error)}") from error
             return Fault(math.inf, 0.0, f"raises {type(error).__name__}: {reason(error)}")
         if expected is None:  # a shortfall, in units of logits
             nothing = {key: torch.zeros_like(value) for key, value in actual.items()}
             return worst_of(actual, nothing, dtype, self.sizes.steps, least=1.0)
         if law is FINITE:
-            broken = [key for key, value in actual.items() if value.is_floating_point() and not value.isfinite().all()]
+            broken = [key for key, value in actual.items() if not value.isfinite().all()]
             return Fault(math.inf, 0.0, f"{broken[0]} holds values that are not finite") if broken else NONE
         if len(actual) == 1 or len(expected) == 1:  # one of the two knows no state
             both = actual.keys() & expected.keys()
@@ -116,31 +135,33 @@ class LawCase:
         if not self.gradients:
             with torch.no_grad():
                 return as_results(way(*first, x, **accepted(way, arguments)))
-        leaves: Results = {name: p for name, p in subject.parameters() if p.requires_grad and p.is_floating_point()}
+        leaves: Results = {name: p for name, p in subject.parameters() if p.requires_grad}
         if subject.vocabulary is None:
             leaves["input"] = x.requires_grad_()
         if self.law.given_state:
-            state = tree_map(lambda s: s.detach().clone().requires_grad_(), arguments["state"])
+            state = tree_map(_leaf, arguments["state"])
             arguments = arguments | {"state": state}
-            leaves |= {f"first state {i}": leaf for i, leaf in enumerate(tree_leaves(state))}
+            parts = [leaf for leaf in tree_leaves(state) if isinstance(leaf, Tensor) and leaf.requires_grad]
+            leaves |= {f"first state {i}": leaf for i, leaf in enumerate(parts)}
         with torch.enable_grad():
-            output = as_results(way(*first, x, **accepted(way, arguments)))["output"]
-        if not output.requires_grad:
-            raise CannotBeAsked("its outputs carry no gradient")
-        weights = torch.randn(output.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-        found = torch.autograd.grad(
-            (output * weights.to(output.dtype)).sum(), list(leaves.values()), materialize_grads=True, allow_unused=True
-        )
+            output = real(as_results(way(*first, x, **accepted(way, arguments)))["output"])
+            if not output.requires_grad:
+                raise CannotBeAsked("its outputs carry no gradient")
+            weights = torch.randn(output.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+            found = torch.autograd.grad(
+                (output * weights.to(output.dtype)).sum(), [*leaves.values()], materialize_grads=True, allow_unused=True
+            )
         return {f"gradient of {name}": gradient for name, gradient in zip(leaves, found, strict=True)}
 
     def smallest(
-        self, fault: Fault, seed: int, others: tuple[int, ...], narrower: list[Subject]
+        self, fault: Fault, seed: int, others: tuple[int, ...], narrower: list[Subject], until: float = math.inf
     ) -> "tuple[LawCase, Fault]":
         """Return the first case that fails as well, by width, steps, rows, padding and the place of the cut.
 
         Args:
             others: seeds of which one must fail too.
             narrower: the subject in smaller widths, the narrowest first.
+            until: the time of `time.monotonic` at which to give up.
         """
         law, usual = self.law, self.sizes
         for subject in (*narrower, self.subject):
@@ -149,6 +170,8 @@ class LawCase:
                     for pad in sorted({1, usual.pad}):
                         for cut in sorted({1, steps // 2, steps - 1}):
                             case = replace(self, subject=subject, sizes=CaseSizes(batch, steps, cut, pad))
+                            if time.monotonic() > until:
+                                return self, fault
                             if not case.possible():
                                 continue
                             try:
@@ -167,12 +190,31 @@ class LawCase:
         return "mask" not in self.law.arguments(CaseSizes()) or sizes.pad < sizes.steps
 
 
+def refuses(error: Exception) -> bool:
+    """Whether an exception is raised by a statement, and not by an operation that failed."""
+    if not isinstance(error, REFUSALS):
+        return False
+    frames = traceback.extract_tb(error.__traceback__)
+    return bool(frames) and (frames[-1].line or "").startswith(("raise", "assert"))
+
+
+def real(x: Tensor) -> Tensor:
+    """Return a tensor, of complex values as pairs of real ones."""
+    return torch.view_as_real(x) if x.is_complex() else x
+
+
+def _leaf(x: object) -> object:
+    """Return a part of a state as a leaf of the graph, where it has a gradient."""
+    differentiable = isinstance(x, Tensor) and (x.is_floating_point() or x.is_complex())
+    return x.detach().clone().requires_grad_() if isinstance(x, Tensor) and differentiable else x
+
+
 def as_results(result: Tensor | tuple[Tensor, State]) -> Results:
     """Return outputs, and plain states, by name."""
     if not isinstance(result, tuple):
         return {"output": result}
     output, state = result
-    states = tree_leaves(state) if is_plain(state) else []
+    states = [leaf for leaf in tree_leaves(state) if isinstance(leaf, Tensor)] if is_plain(state) else []
     return {"output": output} | {f"state {i}": leaf for i, leaf in enumerate(states)}
 
 
@@ -188,18 +230,18 @@ def worst_of(
     overall = max((_largest(value) for key, value in expected.items() if key.startswith("gradient")), default=0.0)
     worst = NONE
     for key, want in expected.items():
-        got = actual[key]
+        got, want = real(actual[key]), real(want)
         if got.shape != want.shape:
             return Fault(math.inf, 0.0, f"{key} has shape {tuple(got.shape)}, expected {tuple(want.shape)}")
         rate = tolerance.gradient if key.startswith("gradient") else tolerance.output
         scale = (max(_largest(want), 1e-3 * overall, least) or 1.0) * math.sqrt(max(1, steps / USUAL_STEPS))
         error, allowed = _largest(got.detach().double() - want.detach().double()), 0.0 if exact else rate * scale
-        if math.isnan(error) or math.isnan(allowed):
-            error, allowed = math.inf, 0.0
+        if not math.isfinite(error) or not math.isfinite(allowed):
+            return Fault(math.inf, 0.0, f"{key} holds values that are not finite")
         fault = Fault(error, allowed, f"{key} is off by {error:.2e}, allowed {allowed:.2e}")
         worst = max(worst, fault, key=lambda one: (not one.holds, one.share))
     return worst
 
 
 def _largest(x: Tensor) -> float:
-    return float(x.detach().double().abs().max()) if x.numel() else 0.0
+    return float(real(x.detach()).double().abs().max()) if x.numel() else 0.0

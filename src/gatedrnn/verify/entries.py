@@ -3,6 +3,7 @@
 import importlib
 import importlib.util
 import inspect
+import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -13,9 +14,11 @@ from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves
 
 from gatedrnn.errors import UsageError, reason, unknown
-from gatedrnn.verify.subject import SourceText, Subject, is_plain, made, made_call
+from gatedrnn.registry import CELLS
+from gatedrnn.verify.subject import SourceText, Subject, is_plain, kept_as_it_is, made, made_call
 
 Askable: TypeAlias = "Subject | nn.Module | Callable[..., object] | str"
 """All that stands for a recurrent module: itself, what makes one, a word that names one."""
@@ -23,6 +26,8 @@ INPUT = ("input_size", "input_dim", "in_features", "d_input", "dim", "d_model", 
 """Parameters of constructors that take the size of the input, the first of them that there is."""
 HIDDEN = ("hidden_size", "hidden_dim", "out_features", "d_hidden", "dim_hidden", "units")
 MASKS = ("mask", "attention_mask")
+ATTRIBUTES = ("input_size", "input_dim", "in_features", "d_input", "d_model", "dim")
+"""Attributes of modules that say how many features they take."""
 RESETS = ("resets", "reset", "is_init", "episode_starts")
 
 LAYER = """def call(layer, x, state=None{flags}):
@@ -83,14 +88,23 @@ def _of_class(cls: Callable[..., Any], name: str, input_size: int, hidden_size: 
     if isinstance(thing, Subject):
         return thing
     module, where = inspect.getmodule(cls), getattr(cls, "__qualname__", ".")
-    if module is None or module.__name__ == "__main__" or "." in where:  # no script could import it
-        return _of_module(thing, name, input_size, None)
-    said, package = ", ".join(f"{key}={value}" for key, value in words.items()), module.__name__
+    package = "__main__" if module is None else module.__name__
+    if package == "__main__" or not where.isidentifier() or not package.replace(".", "").isidentifier():
+        return _of_module(thing, name, input_size, None)  # no script could import it
+    said = ", ".join(f"{key}={value}" for key, value in words.items())
     torchs = package.split(".")[:2] == ["torch", "nn"]
-    imports = "import torch" if torchs else f"import torch\nfrom {package} import {where}"
+    imports = "import torch" if torchs else f"import torch\n{_beside(name)}from {package} import {where}"
     source = SourceText(imports, f"layer = {'torch.nn.' * torchs}{where}({said})", "")
     subject = _of_module(thing, name, input_size, source)
+    if not words or not inspect.isclass(cls):
+        return subject
     return replace(subject, remake=lambda width: _of_class(cls, name, width, width), width=hidden_size)
+
+
+def _beside(name: str) -> str:
+    """Return the line by which a script finds a file that was named by its path."""
+    place = Path(name.partition(":")[0])
+    return f"import sys; sys.path.insert(0, {str(place.parent)!r})\n" if place.suffix == ".py" else ""
 
 
 def _made_from(make: Callable[[], Any], name: str) -> Any:
@@ -100,7 +114,7 @@ def _made_from(make: Callable[[], Any], name: str) -> Any:
             return make()
     except UsageError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise UsageError(
             f"{name} cannot be made from these sizes: {type(error).__name__}: {reason(error)}; "
             "write a function without arguments that makes it, FILE.py:FUNCTION"
@@ -144,24 +158,21 @@ def _of_module(
 
     if language.is_language_model(module):
         return language.of_model(module, name)
-    features = next((getattr(module, key) for key in INPUT if isinstance(getattr(module, key, None), int)), features)
+    features = next(
+        (getattr(module, key) for key in ATTRIBUTES if isinstance(getattr(module, key, None), int)), features
+    )
     faults = []
-    training = getattr(module, "training", False)
-    if isinstance(module, nn.Module):
-        module.eval()
     for entry, call, takes in _calls(module):
         try:
-            with torch.no_grad():
+            with torch.no_grad(), kept_as_it_is(module):
                 _try(module, made_call(call), features, plain="opaque" not in takes)
         except Exception as error:
             faults.append(f"{entry}: {type(error).__name__}: {reason(error)}")
             continue
-        finally:
-            if isinstance(module, nn.Module):
-                module.train(training)
         if source is not None:
             module, _ = made(source._replace(call=call))
-        both = bool(getattr(module, "bidirectional", False))
+        parts = module.modules() if isinstance(module, nn.Module) else [module]
+        both = any(getattr(part, "bidirectional", False) is True for part in parts)
         return Subject(
             module, made_call(call), features=features, name=name, entry=entry, takes=frozenset(takes),
             source=None if source is None else source._replace(call=call), both_directions=both,
@@ -172,12 +183,13 @@ def _of_module(
         raise UsageError(f"{name} is not recurrent: it takes an input and no state")
     raise UsageError(
         f"{name} is not run by any way that verify knows, with {features} features ({'; '.join(faults[:3])}); "
-        "is it recurrent? A Subject says how it is called: see docs/verify.md"
+        "is it recurrent? A Subject says how it is called, and vocabulary= that it takes token ids: see docs/verify.md"
     )
 
 
 def _parameters(module: Any) -> Mapping[str, inspect.Parameter]:
     """Return the parameters of a module's forward, where it has one of its own."""
+    module = getattr(module, "_orig_mod", module)  # of torch.compile
     forward = getattr(module, "forward", None)
     if not callable(forward) or getattr(type(module), "forward", None) is nn.Module.forward:
         return {}
@@ -195,7 +207,7 @@ def _calls(module: Any) -> Iterator[tuple[str, str, set[str]]]:
         wanted = [key for key in parameters if re.fullmatch(r"return_\w*(hidden|state|cache)\w*", key)]
         words += "".join(f", {key}=True" for key in wanted)
         mask = next((key for key in MASKS if key in parameters), None)
-        resets = next((key for key in RESETS if key in parameters), None)
+        resets = next((key for key in RESETS if key in parameters and parameters[key].default is not False), None)
         for flag, key in (("mask", mask), ("resets", resets)):
             if key is not None:
                 flags += f", {flag}=None"
@@ -209,9 +221,9 @@ def _calls(module: Any) -> Iterator[tuple[str, str, set[str]]]:
             )  # fmt: skip
             packs = {"packed"} if isinstance(module, nn.RNNBase) else set()
             if getattr(module, "batch_first", True):
-                yield "layer(x, state)", batch_first, takes | packs
+                yield f"layer(x, state{words})", batch_first, takes | packs
             if not getattr(module, "batch_first", False):
-                yield "layer(x, state), time first", time_first, takes
+                yield f"layer(x, state{words}), time first", time_first, takes
     if callable(getattr(module, "step", None)):
         yield "layer.step(x, state)", STEP, {"state"}
     if parameters:
@@ -220,16 +232,18 @@ def _calls(module: Any) -> Iterator[tuple[str, str, set[str]]]:
 
 def _try(module: Any, call: Callable[..., Any], features: int, plain: bool) -> None:
     """Call a module twice: it returns one output a step and a state that it takes again."""
-    dtype = (
-        next((p.dtype for p in module.parameters()), torch.float32) if hasattr(module, "parameters") else torch.float32
-    )
+    parameters = module.parameters() if hasattr(module, "parameters") else ()
+    dtype = next((p.dtype for p in parameters if p.is_floating_point()), torch.float32)
     x = torch.randn(2, 3, features, generator=torch.Generator().manual_seed(0)).to(dtype)
     output, state = call(module, x)
     if not isinstance(output, Tensor) or output.shape[:2] != (2, 3):
         raise TypeError(f"returns no output for each of (2, 3) steps, but {_shape(output)}")
     if plain and not is_plain(state):
         raise TypeError("returns no state of tensors")
-    call(module, x[:, :1], state)
+    shapes = [_shape(leaf) for leaf in tree_leaves(state)] if plain else []
+    output, state = call(module, x[:, :1], state)
+    if output.shape[:2] != (2, 1) or (plain and [_shape(leaf) for leaf in tree_leaves(state)] != shapes):
+        raise TypeError("returns outputs or states of other shapes when it goes on from its state")
 
 
 def _shape(x: object) -> str:
@@ -243,15 +257,23 @@ def named(word: str, *, input_size: int = 4, hidden_size: int = 6) -> Subject:
         UsageError: there is nothing of that name, or it cannot be run.
     """
     place, _, what = word.partition(":")
+    if not what and place in CELLS:
+        return subject_of(CELLS[place].layer, input_size=input_size, hidden_size=hidden_size, name=word)
+    if not what:
+        raise UsageError(
+            f"{word!r}: name a layer as PACKAGE.MODULE:CLASS, FILE.py:FUNCTION, transformers:TYPE or a cell"
+        )
     if place == "transformers":
         from gatedrnn.verify import language
 
         return language.family(what)
     try:
+        if "" not in sys.path and os.getcwd() not in sys.path:
+            sys.path.insert(0, os.getcwd())
         module = _from_file(Path(place)) if place.endswith(".py") else importlib.import_module(place)
     except UsageError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise UsageError(f"{place} cannot be imported: {type(error).__name__}: {reason(error)}") from error
     if not hasattr(module, what):
         names = [name for name in dir(module) if not name.startswith("_")]
@@ -266,5 +288,7 @@ def _from_file(path: Path) -> ModuleType:
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[path.stem] = module
+    if str(path.parent) not in sys.path:
+        sys.path.insert(0, str(path.parent))  # its neighbours, as if it were run
     spec.loader.exec_module(module)
     return module

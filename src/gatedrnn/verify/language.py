@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from gatedrnn.errors import UsageError, reason, unknown
-from gatedrnn.verify.subject import Module, Note, SourceText, Subject, made, made_call
+from gatedrnn.verify.subject import Call, Module, Note, SourceText, Subject, made, made_call
 
 IMPORTS = "import torch, transformers"
 WIDTHS = (32, 128)
@@ -34,6 +34,10 @@ CALL = """def call(layer, x, state=None, mask=None):
 UNMASKED = """def call(layer, x, state=None):
     result = layer(x, {cache}=state and state[0], use_cache=True)
     return result.logits, (result.{cache}, x[:, :0])"""
+TRAINING = """def call(layer, x, state=None, mask=None):
+    return layer(x, attention_mask=None if mask is None else mask.long(), use_cache=False).logits, None"""
+TRAINING_UNMASKED = """def call(layer, x, state=None):
+    return layer(x, use_cache=False).logits, None"""
 DOCUMENTS = """def call(layer, x, state=None, resets=None):
     if resets is None:
         return layer(x).logits, None
@@ -74,8 +78,15 @@ def _subject(model: Any, name: str, source: SourceText | None, vocabulary: int) 
         module, call, vocabulary=vocabulary, name=name, entry=f"{type(model).__name__}({key}=…)",
         takes=frozenset(takes), cannot=cannot, notes=_notes(model, "attention_mask" in parameters), generate=generate,
         source=None if source is None else source._replace(call=text), block=BLOCK,
-        others={"resets": (DOCUMENTS, made_call(DOCUMENTS, IMPORTS))} if _flattened(parameters) else {},
+        others=_others(parameters),
     )  # fmt: skip
+
+
+def _others(parameters: Any) -> dict[str, tuple[str, Call]]:
+    """Return the calls without a cache: of training, and of documents in one row."""
+    texts = {"resets": DOCUMENTS} if _flattened(parameters) else {}
+    texts |= {"training": TRAINING if "attention_mask" in parameters else TRAINING_UNMASKED}
+    return {use: (text, made_call(text, IMPORTS)) for use, text in texts.items()}
 
 
 def _flattened(parameters: Any) -> bool:
@@ -132,7 +143,10 @@ def _notes(model: Any, masked: bool) -> dict[str, Note]:
 
 def _sentence(module: Any, words: str) -> Note | None:
     """Return the lines of a module around some words, as one sentence, and where they stand."""
-    lines = inspect.getsource(module).splitlines()
+    try:
+        lines = inspect.getsource(module).splitlines()
+    except (OSError, TypeError):  # of a notebook, or of a compiled module
+        return None
     for number, line in enumerate(lines):
         if words in line:
             text = " ".join(part.strip().strip('"') for part in lines[number : number + 2])

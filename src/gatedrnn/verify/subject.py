@@ -5,12 +5,13 @@ run here.
 """
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeAlias
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
 State: TypeAlias = Any
@@ -34,10 +35,10 @@ class SourceText(NamedTuple):
     double: bool = False
 
     def lines(self) -> list[str]:
-        """Return the lines that make the layer, with parameters of which none is zero: what begins at zero would hide
-        what reads it twice, or not at all."""
+        """Return the lines that make the layer, with biases and such that are not zero: those would hide what reads
+        them twice, or not at all."""
         to = ".double()" if self.double else ""
-        nudged = f"for p in layer{to}.eval().parameters(): p.data += 0.1 * torch.randn_like(p)"
+        nudged = f"for p in layer{to}.eval().parameters(): p.data += 0.1 * torch.randn_like(p) * (p == 0).all()"
         return [self.imports, "torch.manual_seed(0)", self.build, nudged, self.call]
 
 
@@ -160,7 +161,8 @@ def made_call(text: str, imports: str = "import torch") -> Call:
 def is_plain(state: State) -> bool:
     """Whether a state is a tensor or a container of them, and not an object that keeps what it likes."""
     leaves = tree_leaves(state)
-    return bool(leaves) and all(isinstance(leaf, Tensor) for leaf in leaves)
+    tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
+    return bool(tensors) and all(isinstance(leaf, Tensor | int | float | None) for leaf in leaves)
 
 
 def batch_axis(run: Call, draw: Callable[[int, int, int], Tensor]) -> int | None:
@@ -168,10 +170,29 @@ def batch_axis(run: Call, draw: Callable[[int, int, int], Tensor]) -> int | None
     shapes = []
     for batch in (2, 3):
         state = run(draw(batch, 2, 0))[1]
-        if not is_plain(state):
+        if not all(isinstance(leaf, Tensor) for leaf in tree_leaves(state)):
             return None
         shapes.append([leaf.shape for leaf in tree_leaves(state)])
     axes: set[int | None] = set()
     for two, three in zip(*shapes, strict=True):
         axes.update([i for i, sizes in enumerate(zip(two, three, strict=True)) if sizes == (2, 3)] or [None])
     return axes.pop() if len(axes) == 1 else None
+
+
+@contextmanager
+def kept_as_it_is(module: Module) -> Iterator[None]:
+    """Put a module into evaluation mode; its modes, parameters and buffers are as before in the end."""
+    parts = {part: part.training for part in module.modules()} if isinstance(module, nn.Module) else {}
+    tensors = [*module.parameters(), *module.buffers()] if isinstance(module, nn.Module) else []
+    kept = [tensor.detach().clone() for tensor in tensors]
+    for part in parts:
+        part.training = False
+    try:
+        yield
+    finally:
+        for part, mode in parts.items():
+            part.training = mode
+        with torch.no_grad():
+            for tensor, before in zip(tensors, kept, strict=True):
+                if not torch.equal(tensor, before):
+                    tensor.copy_(before)

@@ -303,3 +303,216 @@ def test_a_test_that_fails_says_the_law_the_case_and_the_script():
         report.raise_if_failed()
     assert report.verdict() == "minGRU_pytorch.minLSTM:minLSTM: 1 hold, 1 FAIL"
     assert "<td>fails</td>" in report._repr_html_() and report.as_record()["passed"] is False
+
+
+class Loop(nn.Module):
+    """A tanh layer whose step is written in `forward`, for what others do around it."""
+
+    def __init__(self, input_size, hidden_size):
+        super().__init__()
+        self.i, self.h = nn.Linear(input_size, hidden_size), nn.Linear(hidden_size, hidden_size)
+
+    def start(self, x):
+        return x.new_zeros(len(x), self.h.out_features, dtype=self.h.weight.dtype)
+
+    def loop(self, x, h):
+        outputs = []
+        for x_t in x.unbind(1):
+            h = torch.tanh(self.i(x_t) + self.h(h))
+            outputs.append(h)
+        return torch.stack(outputs, 1), h
+
+    def forward(self, x, state=None):
+        return self.loop(x, self.start(x) if state is None else state)
+
+
+class CrashesAlone(Loop):
+    def forward(self, x, state=None):
+        output, h = super().forward(x, state)
+        return output, h.squeeze().reshape(x.shape[0], h[:2].shape[0] * h.shape[1] // 2)
+
+
+class Unpacks(Loop):
+    def forward(self, x, state=None):
+        if state is not None and x.shape[1] > 1:
+            _, _, _ = state.shape
+        return super().forward(x, state)
+
+
+class ImaginaryLost(Loop):
+    def forward(self, x, state=None):
+        h = self.start(x).to(torch.complex64 if x.dtype == torch.float32 else torch.complex128)
+        h = h if state is None else state.real + 0j
+        outputs = []
+        for x_t in x.unbind(1):
+            h = h * complex(0.6, 0.5) + self.i(x_t)
+            outputs.append(h)
+        return torch.stack(outputs, 1), h
+
+
+class InfiniteLater(Loop):
+    def forward(self, x, state=None):
+        output, h = super().forward(x, state)
+        return output * (float("inf") if x.shape[1] > 700 else 1), h
+
+
+class EvenWidths(Loop):
+    def __init__(self, input_size, hidden_size):
+        if hidden_size % 2:
+            raise ValueError("hidden_size must be even")
+        super().__init__(input_size, hidden_size)
+
+    def forward(self, x, state=None):
+        return super().forward(x, state if x.shape[1] == 1 else None)
+
+
+OTHERS = {
+    CrashesAlone: "a row alone", Unpacks: "in two chunks", ImaginaryLost: "in two chunks",
+    InfiniteLater: "any length", EvenWidths: "in two chunks",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("layer", OTHERS)
+def test_a_crash_an_operation_that_fails_and_values_beyond_the_real_ones_are_faults(layer):
+    (outcome,) = check(layer, only=(OTHERS[layer],)).outcomes
+    assert outcome.verdict == "fails", outcome.reason
+
+
+class TimeFirst(Loop):
+    def forward(self, x, state=None):
+        output, h = super().forward(x.transpose(0, 1), state)
+        return output.transpose(0, 1), h
+
+
+class Wrapped(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.GRU(4, 6, batch_first=True, bidirectional=True)
+
+    def forward(self, x, state=None):
+        return self.inner(x, state)
+
+
+class Bounded(Loop):
+    """Its parameter lies below 1, as the modulus of an LRU."""
+
+    def __init__(self, input_size, hidden_size):
+        super().__init__(input_size, hidden_size)
+        self.a = nn.Parameter(torch.full((hidden_size,), 0.99))
+
+    def forward(self, x, state=None):
+        h, outputs = self.start(x) if state is None else state, []
+        for x_t in x.unbind(1):
+            h = self.a * h + (1 - self.a**2).sqrt() * self.i(x_t)
+            outputs.append(h)
+        return torch.stack(outputs, 1), h
+
+
+class Counting(Loop):
+    def forward(self, x, state=None):
+        h, count = (self.start(x), 0) if state is None else state
+        output, h = self.loop(x, h)
+        return output, (h, count + x.shape[1])
+
+
+class Dropping(Loop):
+    def forward(self, x, state=None):
+        output, h = super().forward(x, state)
+        return nn.functional.dropout(output, 0.5, self.training), h
+
+
+class Flagged(Loop):
+    def forward(self, x, state=None, reset=False):
+        return super().forward(x, None if reset else state)
+
+
+def chaotic():
+    layer = nn.RNN(4, 64, batch_first=True)
+    with torch.no_grad():
+        layer.weight_hh_l0.mul_(8)
+    return layer
+
+
+def compiled():
+    return torch.compile(nn.GRU(4, 6, batch_first=True), backend="eager")
+
+
+@pytest.mark.parametrize("layer", [TimeFirst, Wrapped, Bounded, Counting, Dropping, Flagged, chaotic, compiled])
+def test_an_unusual_layer_that_is_sound_is_not_accused(layer):
+    report = check(layer)
+    assert [(one.law, one.reason) for one in report.failures] == []
+    assert sum(one.verdict == "holds" for one in report.outcomes) >= (10 if layer is Wrapped else 17)
+    assert ("time first" in report.entry) == (layer is TimeFirst)
+
+
+def test_gradients_are_asked_whatever_the_caller_has_switched_off():
+    for off in (torch.no_grad(), torch.inference_mode()):
+        with off:
+            report = check(nn.GRU(3, 4), only=("in two chunks, gradients",))
+        assert [one.verdict for one in report.outcomes] == ["holds"]
+
+
+class Decaying(Loop):
+    """A call changes its weights and its buffer."""
+
+    def __init__(self, input_size, hidden_size):
+        super().__init__(input_size, hidden_size)
+        self.norm = nn.BatchNorm1d(hidden_size)
+
+    def forward(self, x, state=None):
+        with torch.no_grad():
+            self.h.weight.mul_(0.99)
+        output, h = super().forward(x, state)
+        return self.norm(output.transpose(1, 2)).transpose(1, 2), h
+
+
+def test_weights_buffers_and_the_mode_of_each_part_are_as_before_whatever_a_call_changes():
+    layer = Decaying(3, 4)
+    layer.i.eval()
+    kept = {name: value.clone() for name, value in layer.state_dict().items()}
+    check(layer, input_size=3, only=("finite",))
+    assert layer.training and layer.norm.training and not layer.i.training
+    assert all(torch.equal(value, kept[name]) for name, value in layer.state_dict().items())
+
+
+def test_a_law_is_named_as_it_is_or_as_pytest_shows_it_and_no_other_way():
+    for name in ("step by step", "step-by-step"):
+        assert [one.law for one in check(nn.GRU, only=name).outcomes] == ["step by step"]
+    refused(
+        UsageError,
+        "there is no law 'step by steps'; did you mean 'step by step'",
+        check,
+        nn.GRU,
+        only=("step by steps",),
+    )
+    refused(UsageError, "pass its .float", check, nn.GRU(3, 4).bfloat16())
+    assert check("mingru", only=("finite",)).failures == []
+    refused(UsageError, "name a layer as PACKAGE.MODULE:CLASS", check, "transformers")
+
+
+def test_the_first_law_that_fails_is_the_one_that_is_named_for_the_others():
+    report = check(making("not a number"))
+    assert report.failures[0].law == "finite"
+    assert {one.reason for one in report.outcomes[1:]} == {"'finite' fails, and nothing can be judged without it"}
+
+
+class Endless(Loop):
+    def forward(self, x, state=None):
+        while True:
+            pass
+
+
+def test_a_first_call_that_does_not_end_is_refused(monkeypatch):
+    monkeypatch.setattr("gatedrnn.verify.asking.BEGIN", 0.5)
+    refused(UsageError, "Endless takes more than 0.5 s for its first call", check, Endless, seconds=0.5)
+
+
+def test_the_script_of_a_layer_in_a_file_finds_the_file(tmp_path):
+    (tmp_path / "neighbour.py").write_text("import torch\nfrom torch import nn\n")
+    (tmp_path / "own_layer.py").write_text(
+        "from neighbour import nn\n\n\nclass Own(nn.GRU):\n    def forward(self, x, hx=None):\n"
+        "        return super().forward(x, hx if x.shape[1] == 1 else None)\n"
+    )
+    (outcome,) = check(f"{tmp_path / 'own_layer.py'}:Own", only=("in two chunks",)).outcomes
+    assert outcome.verdict == "fails" and f"sys.path.insert(0, {str(tmp_path)!r})" in outcome.script
+    assert outcome.case.startswith("width 1, batch 1")
