@@ -41,7 +41,7 @@ def tokens(batch=2, steps=11):
 
 @over(cell=Axis(*((*part, "mingru,mingru,lstm") for part in STATES)), block=(False, True), hidden_size=(8, 12))
 def test_a_language_model_breaks_no_law_of_recurrent_modules(cell, block, hidden_size):
-    """It is fed in pieces, token by token, padded, packed into one row, and generates: `gatedrnn.verify` has the laws."""
+    """Fed in pieces, by tokens, padded, packed into one row, generating: `gatedrnn.verify` has the laws."""
     report = check(model_of(cell, block=block, hidden_size=hidden_size), draws=1)
     assert report.failures == [] and sum(one.verdict == "holds" for one in report.outcomes) >= 33
 
