@@ -1,33 +1,27 @@
 """The laws, asked of a subject: what holds, what fails and at which smallest case, what cannot be asked."""
 
 import math
-import pickle
 import time
 import warnings
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
-from dataclasses import replace
-from typing import Any
 from unittest import SkipTest
 
 import torch
-from torch import nn
-from torch.utils._pytree import tree_map
 
 from gatedrnn.errors import CannotBeAsked, TookTooLong, UsageError, reason, unknown
 from gatedrnn.processes import limited
-from gatedrnn.verify.case import NONE, WIDTHS, LawCase, as_results, worst_of
+from gatedrnn.verify.abilities import abilities_of, axis_of, in_double
+from gatedrnn.verify.case import NONE, WIDTHS, LawCase, worst_of
 from gatedrnn.verify.entries import Askable, subject_of
 from gatedrnn.verify.laws import FIRST, GENERATION, LAWS, PRECISION, CaseSizes, Law
 from gatedrnn.verify.outcome import Outcome, Report, Verdict
 from gatedrnn.verify.script import script_of
-from gatedrnn.verify.subject import Subject, batch_axis, is_plain, kept_as_it_is, made
+from gatedrnn.verify.subject import Subject, kept_as_it_is
 
 DRAWS, ENOUGH = (1, 2, 3, 4, 5), 2
 """Seeds of inputs. A law holds where it holds on the first of them. Where it does not, all are drawn, and it fails
 where it fails on two: a value beside a threshold, which rounding moves across it, accuses no sound layer."""
-NUDGE = 1e-9
-"""A change of all parameters that float32 does not see: where outputs follow it in proportion, none is cast inside."""
 LENGTHS = (10, 100, 1000)
 BEGIN = 30
 """Seconds that a module may take, at least, to be made and called for the first time."""
@@ -197,8 +191,8 @@ class _Asking:
     ) -> None:  # fmt: skip
         self.single, self.double, self.seconds, self.ends_process = single, double, seconds, ends_process
         self.draws = DRAWS[:draws]
-        self.axis, self.until = _axis(double), 0.0
-        self.has = _abilities(double, self.axis)
+        self.axis, self.until = axis_of(double), 0.0
+        self.has = abilities_of(double, self.axis)
 
     def outcomes(self, only: Sequence[str] | None) -> Iterator[Outcome]:
         unjudged = ""
@@ -308,100 +302,3 @@ def sizes_of(subject: Subject, law: Law) -> list[CaseSizes]:
     flat = subject.vocabulary is not None and "resets" in law.needs  # documents stand in one row
     usual = CaseSizes(batch=1 if flat else 3, steps=steps, cut=steps // 2 - 1)
     return [CaseSizes(1, n, max(1, n // 3)) for n in law.lengths] or [usual]
-
-
-def in_double(subject: Subject) -> Subject:
-    """Return the subject in float64 where all of it computes in float64; else as it is."""
-    if subject.dtype == torch.float64 and subject.source is not None:
-        return replace(subject, source=subject.source._replace(double=True))
-    if not isinstance(subject.module, nn.Module) or subject.dtype != torch.float32:
-        return subject
-    try:
-        if subject.source is None:
-            double = replace(subject, module=deepcopy(subject.module).double())
-        else:
-            source = subject.source._replace(double=True)
-            double = replace(subject, module=made(source)[0], source=source)
-        return double if _follows(double) else subject
-    except Exception:  # what cannot be copied, or run in float64, is judged in float32
-        return subject
-
-
-@torch.no_grad()
-def _follows(subject: Subject) -> bool:
-    """Whether outputs change in proportion to a change of the parameters that float32 does not see."""
-    x, run, outputs = subject.draw(2, 4, 0), subject.run_of(), []
-    parameters = [p for _, p in subject.parameters() if p.is_floating_point()]
-    generator = torch.Generator().manual_seed(0)
-    nudges = [NUDGE * torch.randn(p.shape, generator=generator, dtype=torch.float64) for p in parameters]
-    kept = [p.clone() for p in parameters]
-    for _ in range(3):
-        outputs.append(run(x.clone())[0].double())
-        for parameter, nudge in zip(parameters, nudges, strict=True):
-            parameter.add_(nudge)
-    for parameter, before in zip(parameters, kept, strict=True):
-        parameter.copy_(before)
-    once, twice = outputs[1] - outputs[0], outputs[2] - outputs[0]
-    return bool(once.abs().max() > 0) and bool((twice - 2 * once).abs().max() < 1e-3 * once.abs().max())
-
-
-@torch.no_grad()
-def _axis(subject: Subject) -> int | None:
-    """Return the axis of the rows in a plain state that begins at zeros."""
-    if "state" not in subject.abilities() or subject.both_directions or "opaque" in subject.abilities():
-        return None
-    try:
-        run, x = subject.run_of(), subject.draw(2, 3, 0)
-        axis = batch_axis(run, subject.draw)
-        begun = run(x, tree_map(lambda part: torch.zeros_like(part) if torch.is_tensor(part) else part, run(x)[1]))
-        return axis if worst_of(as_results(begun), as_results(run(x)), subject.dtype).holds else None
-    except Exception:  # its own laws say what is wrong
-        return None
-
-
-def _abilities(subject: Subject, axis: int | None) -> set[str]:
-    """Return what a subject can be asked, in the words that laws need."""
-    module, has = subject.module, {*subject.abilities(), *subject.others}
-    facts = {
-        "parameters": bool(subject.parameters()), "one direction": not subject.both_directions,
-        "copies": _works(lambda: deepcopy(module)), "pickle": _works(lambda: pickle.dumps(module)),
-        "no dropout": not _drops(subject), "axis": axis is not None,
-        "plain state": "state" in has and "opaque" not in has and _plain(subject),
-    }  # fmt: skip
-    return (has | {word for word, holds in facts.items() if holds}) - ({"state"} if subject.both_directions else set())
-
-
-def _works(make: Any) -> bool:
-    try:
-        make()
-    except Exception:
-        return False
-    return True
-
-
-@torch.no_grad()
-def _plain(subject: Subject) -> bool:
-    """Whether the state that a call returns is made of tensors."""
-    try:
-        return is_plain(subject.run_of()(subject.draw(2, 2, 0))[1])
-    except Exception:  # its own laws say what is wrong
-        return False
-
-
-def _drops(subject: Subject) -> bool:
-    """Whether a module drops out or normalises over the batch in training mode."""
-    module = subject.module
-    for part in module.modules() if isinstance(module, nn.Module) else [module]:
-        if isinstance(part, nn.modules.batchnorm._BatchNorm):
-            return True
-        if isinstance(part, nn.modules.dropout._DropoutNd) and part.p > 0:
-            return True
-        named = vars(part).items() if hasattr(part, "__dict__") else ()
-        if any("dropout" in name and isinstance(value, float) and value > 0 for name, value in named):
-            return True
-    try:
-        with torch.no_grad():
-            run, x = subject.run_of(deepcopy(module).train()), subject.draw(2, 8, 0)
-            return not torch.equal(run(x.clone())[0], run(x.clone())[0])
-    except Exception:  # its own law says what is wrong
-        return False
