@@ -50,28 +50,17 @@ FAULTS: dict[str, str] = {
 """Faults by name, and the law that names each."""
 
 
-class DoubledGradient(torch.autograd.Function):
-    """The identity, with twice its gradient."""
+class ChangedGradient(torch.autograd.Function):
+    """The identity, with a gradient that a function changes."""
 
     @staticmethod
-    def forward(ctx: object, x: Tensor) -> Tensor:
+    def forward(ctx: Any, x: Tensor, change: Callable[[Tensor], Tensor]) -> Tensor:
+        ctx.change = change
         return x.clone()
 
     @staticmethod
-    def backward(ctx: object, grad: Tensor) -> Tensor:
-        return 2 * grad
-
-
-class MixedGradient(torch.autograd.Function):
-    """The identity, with the gradient of row 0 for all rows."""
-
-    @staticmethod
-    def forward(ctx: object, x: Tensor) -> Tensor:
-        return x.clone()
-
-    @staticmethod
-    def backward(ctx: object, grad: Tensor) -> Tensor:
-        return grad[:1].expand_as(grad)
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        return ctx.change(grad), None
 
 
 class Faulty(nn.Module):
@@ -108,7 +97,7 @@ class Faulty(nn.Module):
             if is_("gradient of the state lost"):
                 h = h.detach()
             if is_("gradient of the state doubled"):
-                h = DoubledGradient.apply(h)
+                h = ChangedGradient.apply(h, lambda grad: 2 * grad)
             if is_("state changed in place"):
                 h = h.mul_(0.5)
             if is_("state as a logarithm"):
@@ -127,7 +116,7 @@ class Faulty(nn.Module):
         if is_("a flag of row 0 for the batch"):
             x = x * (1 if x[0].mean() > 0 else 0.5)
         if is_("gradient mixed over rows"):
-            x = MixedGradient.apply(x)
+            x = ChangedGradient.apply(x, lambda grad: grad[:1].expand_as(grad))
         if is_("the first row is another"):
             x = torch.cat([x[:1] * (1.1 if batch > 1 else 1), x[1:]])
         if is_("dropout in evaluation"):

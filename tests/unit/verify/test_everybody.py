@@ -445,6 +445,14 @@ def test_an_unusual_layer_that_is_sound_is_not_accused(layer):
     assert ("time first" in report.entry) == (layer is TimeFirst)
 
 
+def test_frozen_weights_are_asked_and_stay_frozen():
+    layer = nn.GRU(3, 4, batch_first=True).requires_grad_(False)
+    report = check(layer)
+    asked = {one.law for one in report.outcomes if one.verdict == "holds"}
+    assert report.failures == [] and {"in two chunks, gradients", "packed, gradients"} <= asked
+    assert not any(weight.requires_grad for weight in layer.parameters())
+
+
 def test_gradients_are_asked_whatever_the_caller_has_switched_off():
     for off in (torch.no_grad(), torch.inference_mode()):
         with off:
