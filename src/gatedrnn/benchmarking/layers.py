@@ -114,6 +114,11 @@ def step_of(title: str) -> str:
     return f"{title}, training step"
 
 
+def over_floor(title: str) -> str:
+    """Name the mode that has the ratios of a model's training steps to their floors."""
+    return f"{title}, training step ÷ floor"
+
+
 def is_scan_cell(name: str) -> bool:
     """Whether a cell's gates read the input alone, and each channel of its state is scanned by itself."""
     return _scans(CellChoice.parse(VARIANTS.get(name, name)).equations())

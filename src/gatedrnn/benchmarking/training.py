@@ -2,7 +2,7 @@
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -16,12 +16,14 @@ from torch.nn.utils import clip_grad_norm_
 from torch.profiler import ProfilerActivity, profile, record_function
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from gatedrnn.benchmarking.layers import is_scan_cell, products_of, step_of
+from gatedrnn.benchmarking.layers import is_scan_cell, over_floor, products_of, step_of
 from gatedrnn.benchmarking.measure import Bench, Contender, Expected, Leaves, Mode, Setting, threads
 from gatedrnn.benchmarking.record import Count, Sizes
 from gatedrnn.benchmarking.standards import (
     BASELINE,
+    BFLOAT16,
     IN_BFLOAT16,
+    MOVED,
     Batch,
     Loss,
     Standard,
@@ -36,8 +38,7 @@ from gatedrnn.timing import Action
 from gatedrnn.training.settings import TrainSettings
 
 SECTION = "training"
-BFLOAT16 = ", bfloat16"
-"""The suffix of models that are trained under autocast."""
+FLOOR = "floor: products, and one pass over the rest"
 PROFILED = 5
 """The number of profiled steps."""
 PARTS = {
@@ -63,10 +64,12 @@ def training(bench: Bench, sizes: Sizes, cells: Sequence[str], seconds: float) -
     chosen = list(standards(sizes))
     with threads(1):
         bandwidth = bandwidth_of_memory(sizes.copied)
+        moved = MOVED if sizes.training_scale == 1 else {}
         for standard, narrow in chain(
             ((each, False) for each in chosen), ((each, True) for each in chosen if each.title in IN_BFLOAT16)
         ):
-            _compare(bench, standard, cells, narrow, bandwidth, seconds / (len(chosen) + len(IN_BFLOAT16)))
+            part = seconds / (len(chosen) + len(IN_BFLOAT16))
+            _compare(bench, standard, cells, narrow, Rest(moved, bandwidth), part)
 
 
 def _train_step(contender: Contender) -> Action:
@@ -74,9 +77,24 @@ def _train_step(contender: Contender) -> Action:
     return contender.train_step
 
 
+class Rest(NamedTuple):
+    """The least time that a step takes beside its products."""
+
+    moved: Mapping[tuple[str, str], int]
+    """Bytes by model and cell; of others they are counted."""
+    bandwidth: float
+    """Bytes a second."""
+
+    def milliseconds(self, title: str, cell: str, step: "TrainingStep") -> float:
+        counted = self.moved.get((title, cell))
+        if counted is None:
+            counted = bytes_beside_products(cast(nn.Module, step.model), step.train_step)
+        return 1000 * counted / self.bandwidth
+
+
 def _compare(
-    bench: Bench, standard: Standard, cells: Sequence[str], narrow: bool, bandwidth: float, seconds: float
-) -> None:
+    bench: Bench, standard: Standard, cells: Sequence[str], narrow: bool, rest: Rest, seconds: float
+) -> None:  # fmt: skip
     title = standard.title + (BFLOAT16 if narrow else "")
     steps = {cell: _step(standard, cell, narrow) for cell in cells if is_scan_cell(cell) or not narrow}
     both = [contender for cell, step in steps.items() for contender in (step, _products(step, cell))]
@@ -84,13 +102,12 @@ def _compare(
     bench.compare(SECTION, both, pairs, (Mode(step_of(title), _train_step, backward=True),), seconds)
     for cell, step in steps.items():
         products = bench.findings.median(SECTION, step_of(title), products_of(cell))
-        if products is None or bench.findings.median(SECTION, step_of(title), cell) is None:
+        taken = bench.findings.median(SECTION, step_of(title), cell)
+        if products is None or taken is None:
             continue
-        remaining = 1000 * bytes_beside_products(cast(nn.Module, step.model), step.train_step) / bandwidth
-        times = {
-            "floor: products, and one pass over the rest": products + remaining,
-            **parts_of(cast(nn.Module, step.model), step.train_step),
-        }
+        floor = products + rest.milliseconds(title, cell, step)
+        bench.findings.counts.append(Count(SECTION, over_floor(title), cell, None, taken / floor, "times"))
+        times = {FLOOR: floor, **parts_of(cast(nn.Module, step.model), step.train_step)}
         for part, value in times.items():
             bench.findings.counts.append(
                 Count(SECTION, f"{title}, where the time goes", f"{cell}: {part}", standard.shape, value, "ms")

@@ -4,7 +4,7 @@ import pytest
 from small_bench import SIZES, assert_every_weight_is_trained_by, found_by
 
 from gatedrnn.benchmarking import standards, training
-from gatedrnn.benchmarking.layers import products_of, step_of
+from gatedrnn.benchmarking.layers import over_floor, products_of, step_of
 from gatedrnn.benchmarking.measure import disagreement
 from gatedrnn.benchmarking.run import TRAINING
 
@@ -38,6 +38,19 @@ def test_the_products_of_a_step_are_those_of_its_matrices():
     assert [(one.rows, one.times) for one in scores] == [(words.setting.shape[0] * words.setting.shape[1], 1)]
 
 
+def test_bytes_of_floors_are_those_of_commit_91f6518_for_each_model_and_cell_of_the_bars():
+    """Counted anew they would rise with what a step does."""
+    titles = [*TRAINING, *(f"{title}{training.BFLOAT16}" for title in training.IN_BFLOAT16)]
+    assert {title for title, _ in standards.MOVED} == set(titles)
+    assert all((title, cell) in standards.MOVED for title in TRAINING for cell in ("mingru", "lstm"))
+    rest = training.Rest({("AG News", "mingru"): 3_000}, 1e6)
+    step = training._step(STANDARDS["AG News"], "mingru", narrow=False)
+    assert rest.milliseconds("AG News", "mingru", step) == 3.0
+    step.train_step()  # the first also writes the optimizer's moments
+    counted = training.bytes_beside_products(step.model, step.train_step)
+    assert rest.milliseconds("MNIST", "mingru", step) == pytest.approx(counted / 1e3)
+
+
 @pytest.mark.slow
 def test_ratios_floors_and_parts_of_all_models_are_found():
     found = found_by(training.training, SIZES, ("mingru", "lstm"), 0.5)
@@ -47,5 +60,9 @@ def test_ratios_floors_and_parts_of_all_models_are_found():
     for title in titles:
         parts = {row.contender: row.value for row in found.counts if row.mode.startswith(f"{title}, where")}
         products = found.median("training", step_of(title), products_of("mingru"))
-        assert parts.pop("mingru: floor: products, and one pass over the rest") > products
+        floor = parts.pop(f"mingru: {training.FLOOR}")
+        assert floor > products
+        assert found.count("training", over_floor(title), "mingru", None) == pytest.approx(
+            found.median("training", step_of(title), "mingru") / floor
+        )
         assert parts["mingru: matrix products"] > 0 and parts["mingru: gates and scan, or loop"] > 0
