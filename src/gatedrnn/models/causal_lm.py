@@ -71,6 +71,8 @@ class GatedRNNForCausalLM(GatedRNNPreTrainedModel, GenerationMixin):
             use_cache = self.config.use_cache and not self.training
         resets = resets_of(kwargs, resets, attention_mask)
         hidden_states = kept_states(kwargs, self.config)
+        shift_labels: Tensor | None = kwargs.get("shift_labels")
+        self._set_form_of_gradient(input_ids, labels is not None or shift_labels is not None)
         states, cache = self.model.read(
             input_ids, attention_mask, None, past_key_values, use_cache, resets, inputs_embeds=inputs_embeds,
             hidden_states=hidden_states,
@@ -78,17 +80,25 @@ class GatedRNNForCausalLM(GatedRNNPreTrainedModel, GenerationMixin):
         steps = slice(-logits_to_keep, None) if isinstance(logits_to_keep, int) else logits_to_keep
         hidden = self.head_dropout(self.projection(states[:, steps]))
         loss = logits = None
-        shift_labels: Tensor | None = kwargs.get("shift_labels")
         if labels is not None and shift_labels is None:
             shift_labels = nn.functional.pad(labels[:, 1:], (0, 1), value=-100)
-        if shift_labels is not None:
-            loss = next_token_loss(hidden, self.lm_head.weight, shift_labels, kwargs.get("num_items_in_batch"))
-        if loss is None or not skip_logits:
+        if shift_labels is None or not skip_logits:
             logits = self.lm_head(hidden)
+        if shift_labels is not None:
+            items = kwargs.get("num_items_in_batch")
+            loss = next_token_loss(hidden, self.lm_head.weight, shift_labels, items, logits)
         return CausalLMOutputWithPast(
             loss=loss, logits=logits, past_key_values=cache,
             hidden_states=None if hidden_states is None else tuple(hidden_states),
         )  # fmt: skip
+
+    def _set_form_of_gradient(self, input_ids: Tensor | None, has_loss: bool) -> None:
+        """Let the gradient of a table that embedding and head share be of the read rows alone on the embedding's side,
+        where the loss adds one of all rows: the sum is dense, and no pass over a large vocabulary is needed for it."""
+        table = self.model.embeddings.map
+        if isinstance(table, nn.Embedding) and not torch.compiler.is_compiling():
+            shared = has_loss and table.weight is self.lm_head.weight
+            table.sparse = shared and input_ids is not None and input_ids.numel() < table.num_embeddings
 
     def token_losses(
         self, input_ids: Tensor, shift_labels: Tensor, past_key_values: GatedRNNCache | None = None,

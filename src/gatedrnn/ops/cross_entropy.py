@@ -13,7 +13,9 @@ CHUNK = 1 << 25
 """The number of logits in a chunk: 128 MiB in float32."""
 
 
-def next_token_loss(hidden: Features, weight: Table, labels: Tokens, items: Tensor | int | None = None) -> Tensor:
+def next_token_loss(
+    hidden: Features, weight: Table, labels: Tokens, items: Tensor | int | None = None, logits: Tensor | None = None
+) -> Tensor:  # fmt: skip
     """Mean cross-entropy of logits hidden @ weight.T, float32; its gradient is computed in the same pass.
 
     Args:
@@ -21,15 +23,18 @@ def next_token_loss(hidden: Features, weight: Table, labels: Tokens, items: Tens
         weight: (vocab_size, width).
         labels: (batch, time); -100 does not count.
         items: divisor of the sum: the labels of all batches under gradient accumulation; those of this batch if None.
+        logits: hidden @ weight.T, (batch, time, vocab_size), where the caller needs them too; computed if None. The
+            gradient does not go through them.
     """
     rows, wanted = hidden.flatten(0, -2), labels.flatten()
     if torch.compiler.is_compiling():  # where a number that depends on the labels would end the graph
-        logits = linear(rows, weight)
-        wide = logits.to(torch.promote_types(logits.dtype, torch.float32))
+        scores = linear(rows, weight) if logits is None else logits.flatten(0, -2)
+        wide = scores.to(torch.promote_types(scores.dtype, torch.float32))
         counted = (wanted != -100).sum() if items is None else items
         return cross_entropy(wide, wanted, ignore_index=-100, reduction="sum") / counted
     total = float(items if items is not None else (wanted != -100).sum())
-    return _LinearCrossEntropy.apply(rows, weight, wanted, _product_dtype(hidden), 1 / total if total else math.nan)
+    factor, given = 1 / total if total else math.nan, None if logits is None else logits.detach().flatten(0, -2)
+    return _LinearCrossEntropy.apply(rows, weight, wanted, _product_dtype(hidden), factor, given)
 
 
 @torch.no_grad()
@@ -39,7 +44,7 @@ def token_losses(hidden: Features, weight: Table, labels: Tokens) -> Tensor:
     rows, matrix, wanted = hidden.flatten(0, -2).to(dtype), weight.to(dtype), labels.flatten()
     step = max(1, CHUNK // len(weight))
     chunks = [
-        _cross_entropy(rows[start : start + step] @ matrix.t(), wanted[start : start + step], None)
+        _cross_entropy(_logits(rows[start : start + step], matrix, None), wanted[start : start + step], None)
         for start in range(0, len(rows), step)
     ]
     return torch.cat(chunks).view(labels.shape)
@@ -49,7 +54,9 @@ class _LinearCrossEntropy(torch.autograd.Function):
     """The sum over rows, times `factor`; the gradient overwrites a chunk's logits and is multiplied at once."""
 
     @staticmethod
-    def forward(ctx: Any, rows: Tensor, weight: Tensor, labels: Tensor, dtype: torch.dtype, factor: float) -> Tensor:
+    def forward(
+        ctx: Any, rows: Tensor, weight: Tensor, labels: Tensor, dtype: torch.dtype, factor: float, given: Tensor | None
+    ) -> Tensor:  # fmt: skip
         inputs, matrix = rows.to(dtype), weight.to(dtype)
         of_rows, of_weight = ctx.needs_input_grad[:2]
         grad_rows = torch.empty_like(inputs) if of_rows else None
@@ -59,7 +66,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
         step = max(1, CHUNK // len(weight))
         for start in range(0, len(rows), step):
             chunk, wanted = inputs[start : start + step], labels[start : start + step]
-            logits = chunk @ matrix.t()
+            logits = _logits(chunk, matrix, None if given is None else given[start : start + step])
             total += _cross_entropy(logits, wanted, factor if of_rows or of_weight else None).sum()
             if grad_rows is not None:
                 torch.mm(logits, matrix, out=grad_rows[start : start + step])
@@ -77,7 +84,17 @@ class _LinearCrossEntropy(torch.autograd.Function):
         as_it_is = upstream.device.type == "cpu" and upstream.item() == 1
         grads = zip(ctx.saved_tensors, ctx.dtypes, strict=True)
         of_rows, of_weight = (None if g is None else (g if as_it_is else g * upstream).to(dtype) for g, dtype in grads)
-        return of_rows, of_weight, None, None, None
+        return of_rows, of_weight, None, None, None, None
+
+
+def _logits(rows: Tensor, matrix: Tensor, given: Tensor | None) -> Tensor:
+    """rows @ matrix.T in memory that may be overwritten: a copy of them where they are given."""
+    if not rows.is_cpu:
+        return rows @ matrix.t() if given is None else given.to(rows.dtype, copy=True)
+    from gatedrnn.kernels.cpu.scratch import scratch
+
+    memory = scratch(len(rows), len(matrix), rows.dtype)
+    return torch.mm(rows, matrix.t(), out=memory) if given is None else memory.copy_(given)
 
 
 def _product_dtype(hidden: Tensor) -> torch.dtype:

@@ -110,6 +110,22 @@ def test_the_loss_and_its_gradients_are_those_of_all_logits_at_once(training, pi
     assert model.train()(text, labels=labels).logits is not None
 
 
+def test_the_gradient_of_a_shared_table_is_dense_however_large_the_vocabulary():
+    """Of a few tokens the embedding's part is of their rows alone; the sum with the head's is that of a dense part."""
+    model = model_of(vocab_size=97).train()
+    text, table = tokens()[:, :6], model.get_input_embeddings()
+    for accumulated in (1, 2):
+        model(text, labels=text, skip_logits=True).loss.backward()
+        assert table.sparse and table.weight.grad.layout == torch.strided
+        found = table.weight.grad.clone()
+        table.weight.grad = None
+        logits = model(text).logits[:, :-1]
+        assert not table.sparse, "nothing else has a dense gradient to add it to"
+        torch.nn.functional.cross_entropy(logits.flatten(0, 1), text[:, 1:].flatten()).backward()
+        assert_equal_within(found, accumulated * table.weight.grad, torch.float64, "gradient", gradient=True)
+        table.weight.grad = found
+
+
 @pytest.mark.parametrize("tied", [True, False])
 def test_a_saved_model_is_the_same_model(tied, tmp_path):
     model, text = model_of("mingru,mingru,lstm", tie_word_embeddings=tied), tokens()

@@ -113,8 +113,8 @@ def test_narrower_numbers_obey_the_same_equations(kernel, dtype, monkeypatch):
 
 def test_what_asks_for_no_gradient_gets_none_and_pieces_take_turns_in_the_same_memory(monkeypatch):
     monkeypatch.setattr(cpu, "PIECE", 100)
-    sizes, memory, arguments = [], cpu._piece_memory, problem("mingru", steps=40)
-    monkeypatch.setattr(cpu, "_piece_memory", lambda rows, *rest: (sizes.append(rows), memory(rows, *rest))[1])
+    sizes, memory, arguments = [], cpu.scratch, problem("mingru", steps=40)
+    monkeypatch.setattr(cpu, "scratch", lambda rows, *rest: (sizes.append(rows), memory(rows, *rest))[1])
     arguments["x"] = arguments["x"].detach()
     output, _, projected = projected_scan(*arguments.values(), "mingru", False)
     output.sum().backward()

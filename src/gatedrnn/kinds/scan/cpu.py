@@ -8,7 +8,6 @@ same memory, and multiplied with weights and inputs there: as a whole it would b
 the system is slow to provide memory for it.
 """
 
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -28,6 +27,7 @@ from gatedrnn.kernels.cpu.rows import (
     row_address,
     sites,
 )
+from gatedrnn.kernels.cpu.scratch import scratch
 from gatedrnn.kernels.cpu.threads import share_out, threads_for
 from gatedrnn.kernels.cpu.views import flags
 from gatedrnn.kinds.scan.definition import ScanGradients
@@ -38,9 +38,7 @@ from gatedrnn.shapes import Channels, Flags, Series, State, StateTuple
 BLOCK = 256  # channels of one work item at most: its rows stay in the first-level cache
 NARROW = 32  # and at least, where channels are shared out
 WORTH_TWO_PASSES = 3  # threads an item below which computing gates twice, in chunks of time, gains nothing
-PIECE = 1 << 21  # elements of a piece of the projections' gradient for each thread
-KEPT = 1 << 26  # bytes of it that a thread keeps at most
-_KEPT = threading.local()
+PIECE = 1 << 19  # elements of a piece of the projections' gradient for each thread
 
 
 class Inputs(NamedTuple):
@@ -163,7 +161,7 @@ def _by_pieces(
     transposed = weight.t().contiguous()
     grad_transposed = torch.zeros(transposed.shape, dtype=backward.inputs.wide)
     for piece in reversed(list(_pieces(backward.plan, len(weight), by_step))):
-        gradient = _piece_memory(piece.rows.stop - piece.rows.start, len(weight), x.dtype)
+        gradient = scratch(piece.rows.stop - piece.rows.start, len(weight), x.dtype)
         backward.run(piece.plan, _piece_sites(gradient, piece, len(x), by_step, gates))
         if rows_of_grad_x is not None:
             torch.mm(gradient, transposed.t(), out=rows_of_grad_x[piece.rows])
@@ -458,17 +456,6 @@ def _pieces(plan: Plan, features: int, by_step: bool) -> Iterator[_Piece]:
 def _rows(x: Series, by_step: bool) -> Tensor:
     """All steps of all sequences, as they lie one after another."""
     return (x.transpose(0, 1) if by_step else x).flatten(0, 1)
-
-
-def _piece_memory(rows: int, features: int, dtype: torch.dtype) -> Tensor:
-    """Memory for a piece, the same at every call: the system clears memory that was freed before it gives it again."""
-    size = rows * features * dtype.itemsize
-    if size > KEPT:
-        return torch.empty(rows, features, dtype=dtype)
-    memory: Tensor | None = getattr(_KEPT, "bytes", None)
-    if memory is None or len(memory) < size:
-        memory = _KEPT.bytes = torch.empty(size, dtype=torch.uint8)
-    return memory[:size].view(dtype).view(rows, features)
 
 
 def _piece_sites(gradient: Tensor, piece: _Piece, batch: int, by_step: bool, gates: int) -> list[Site]:
