@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import gelu, silu, softplus
+from torch.nn.functional import gelu, linear, silu
 from transformers.utils import ModelOutput
 
 from gatedrnn.models.adaptive_intervals import AdaptiveIntervals
@@ -15,6 +15,8 @@ from gatedrnn.models.forecast_configuration import GatedRNNForecastConfig
 from gatedrnn.models.forecast_units import Scale
 from gatedrnn.models.modeling import GatedRNNModel, GatedRNNPreTrainedModel, KernelDropout
 from gatedrnn.models.smoothing import LEAST_CHANGE, SMOOTHERS, Smoothed, SmoothingPast, smooth
+from gatedrnn.ops.decode_quantiles import decode_quantiles
+from gatedrnn.ops.pinball_loss import pinball_loss
 from gatedrnn.shapes import Flags
 
 LEAST_UNIT = 0.01
@@ -24,9 +26,6 @@ SHARPNESS = 10.0
 steps ahead: of later steps it says less."""
 TYPICAL = 16.0
 """The sharpness for the errors that the configuration has for each step ahead."""
-WIDTH = 1.0
-"""The initial width of intervals: softplus(1), 1.31, mean changes of the series on either side of the median, times the
-root of the steps ahead: 80 % of a random walk."""
 
 
 @dataclass
@@ -152,33 +151,47 @@ class ForecastHead(nn.Module):
             shrinkage: in the place of the configuration's.
             factors: (batch, quantiles), of the distances between quantiles, beside `bands` of the configuration.
         """
-        shape = (*states.shape[:2], self.horizon, -1)
-        states = self.dropout(silu(self.hidden(states)))
+        batch, origins, _ = states.shape
+        states = self.dropout(silu(self.hidden(states))).flatten(0, 1)
         if self.ahead is None or self.known is None:
-            offsets = self.quantiles(states).view(shape)
+            offsets = self.quantiles(states).unflatten(1, (self.horizon, -1))
         else:
             assert known is not None
-            offsets = self.quantiles(gelu(self.ahead(states).view(shape) + self.known(known.to(states.dtype))))
-        steps = torch.arange(1, self.horizon + 1, device=states.device)
-        start = -SHARPNESS * smoothed.errors.to(states.dtype).unsqueeze(2) / steps.sqrt().unsqueeze(1)
-        if self.config.typical_errors is not None:
-            start = start - TYPICAL * torch.tensor(self.config.typical_errors, dtype=start.dtype, device=start.device)
+            known = self.known(known.flatten(0, 1).to(states.dtype))
+            offsets = self.quantiles(gelu(self.ahead(states).unflatten(1, (self.horizon, -1)) + known))
         trust = 1 - (self.config.shrinkage if shrinkage is None else shrinkage)
-        offsets = trust * offsets
-        weights = (start + trust * self.mixture(states).view(shape)).softmax(-1)
-        said = (smoothed.ahead().to(states.dtype) * weights).sum(-1)
+        correction = None
         if self.linear is not None:
-            said = said + trust * self.linear(smoothed.recent.to(states.dtype))
-        unit = smoothed.change[:, -states.shape[1] :].to(states.dtype).unsqueeze(2) * steps.sqrt()
-        middle = (said + unit * offsets[..., self.middle]).unsqueeze(-1)
-        distances = softplus(offsets + WIDTH) * unit.unsqueeze(-1)
-        if self.config.bands is not None:
-            distances = distances * torch.tensor(self.config.bands, dtype=offsets.dtype, device=offsets.device)
-        if factors is not None:
-            distances = distances * factors.to(offsets.dtype)[:, None, None]
-        above = middle + distances[..., self.middle + 1 :].cumsum(-1)
-        below = middle - distances[..., : self.middle].flip(-1).cumsum(-1).flip(-1)
-        return torch.cat([below, middle, above], dim=-1)
+            correction = trust * self.linear(smoothed.recent.flatten(0, 1).to(states.dtype))
+        prior = -SHARPNESS * smoothed.errors.flatten(0, 1)
+        change = smoothed.change[:, -origins:].flatten()
+        each = torch.ones_like(change[:1, None]) if factors is None else factors.repeat_interleave(origins, 0)
+        quantiles = decode_quantiles(
+            self._by_kind(states), offsets, correction, prior, self._constant("typical_errors", states),
+            *smoothed.said(), change, each.expand(len(states), len(self.config.levels)),
+            self._constant("bands", states), trust, self.middle,
+        )  # fmt: skip
+        return quantiles.unflatten(0, (batch, origins))
+
+    def _by_kind(self, states: Tensor) -> Tensor:
+        """The learned logits of smoothers and seasons, (forecasts, smoothers + periods, horizon). Weights are stored
+        step by step, and the mixture runs along the steps: what is smaller is laid out anew."""
+        if len(states) < states.shape[1]:
+            logits: Tensor = self.mixture(states)
+            return logits.unflatten(1, (self.horizon, -1)).transpose(1, 2)
+        weight, bias = (
+            each.unflatten(0, (self.horizon, -1)).transpose(0, 1).flatten(0, 1)
+            for each in (self.mixture.weight, self.mixture.bias)
+        )
+        return linear(states, weight, bias).unflatten(1, (-1, self.horizon))
+
+    def _constant(self, name: str, like: Tensor) -> Tensor | None:
+        """A table of the configuration, by steps ahead; typical errors by smoother, and as the logits that they are."""
+        table = getattr(self.config, name)
+        if table is None:
+            return None
+        numbers = torch.tensor(table, dtype=torch.promote_types(like.dtype, torch.float32), device=like.device)
+        return -TYPICAL * numbers.t() if name == "typical_errors" else numbers
 
 
 def averaged(quantiles: list[Tensor]) -> Tensor:
@@ -232,7 +245,7 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
     def forward(
         self, past_values: Tensor, past_mask: Flags | None = None, known_covariates: Tensor | None = None,
         static: Tensor | None = None, labels: Tensor | None = None, past_covariates: Tensor | None = None,
-        origins: int = 1, deviation: Tensor | None = None, scale: Scale | None = None,
+        origins: int = 1, deviation: Tensor | None = None, scale: Scale | None = None, skip_quantiles: bool = False,
     ) -> ForecastOutput:  # fmt: skip
         """Quantiles of the steps after a window, and the loss if they are given.
 
@@ -248,6 +261,7 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
             deviation: (batch,), of each series as a whole: what a context of equal values is measured in, which says
                 nothing of its unit; None for the configuration's `usual_deviation`.
             scale: the units to read values in; the window's own if None.
+            skip_quantiles: leave them out where there are labels: the loss does not need them in the series' units.
 
         Raises:
             ValueError: covariates that the model needs are missing or of another shape, or there is no step.
@@ -257,17 +271,19 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
             values = values.masked_fill(~past_mask, float("nan"))
         read = self.read(values, known_covariates, static, past_covariates, origins, deviation, scale)
         each = self.of_members(read.states, read.smoothed, read.ahead)
-        quantiles, loss = read.scale.original(averaged(each)), None
+        quantiles = loss = None
         if labels is not None:
             future = torch.cat([values[:, values.shape[1] - origins + 1 :], labels.double()], dim=1)
-            begun = None if read.begun is None else read.begun[:, -origins:]
-            alone = (
-                [read.scale.original(forecast) for forecast in each] if self.training and self.others else [quantiles]
-            )
-            true = future.unfold(1, self.config.horizon, 1)
-            loss = torch.stack([self._loss(forecast, true, values, begun, deviation) for forecast in alone]).mean()
-        quantiles = self.bounded(quantiles)  # not in the loss: a quantile below 0 would have no gradient
-        return ForecastOutput(loss=loss, quantiles=quantiles[:, 0] if origins == 1 else quantiles)
+            counted = None if read.begun is None else read.begun[:, -origins:]
+            alone, unit = each if self.training else [averaged(each)], self._unit_of_loss(values, deviation)
+            levels = torch.tensor(self.config.levels, device=values.device)
+            units = torch.cat([*read.scale.tensors().values()], dim=1)
+            losses = [pinball_loss(forecast, units, future, unit, levels, counted) for forecast in alone]
+            loss = losses[0] if len(losses) == 1 else torch.stack(losses).mean()
+        if labels is None or not skip_quantiles:  # not in the loss: a quantile below 0 would have no gradient
+            quantiles = self.bounded(read.scale.original(averaged(each)))
+            quantiles = quantiles[:, 0] if origins == 1 else quantiles
+        return ForecastOutput(loss=loss, quantiles=quantiles)
 
     def read(
         self, past_values: Tensor, known_covariates: Tensor | None = None, static: Tensor | None = None,
@@ -512,23 +528,14 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
         assert scale is not None
         return ((known - scale.mean[columns]) / scale.deviation[columns]).to(self.dtype).nan_to_num()
 
-    def _loss(
-        self, forecast: Tensor, true: Tensor, values: Tensor, begun: Flags | None, deviation: Tensor | None
-    ) -> Tensor:  # fmt: skip
-        """Pinball loss, mean over quantiles and labels, in units of the window's seasonal naive error."""
+    def _unit_of_loss(self, values: Tensor, deviation: Tensor | None) -> Tensor:
+        """The seasonal naive error of each window, (batch,), at least a part of its deviation."""
         season = self.config.periods[0]
         naive, last = ((values[:, step:] - values[:, :-step]).abs().nanmean(1) for step in (season, 1))
         spread = Scale.of(values, self.config.usual_deviation if deviation is None else deviation).deviation[:, 0]
         # A season without a pair says nothing of the error: the last value's, or the deviation, stands for it.
         unit = torch.where(naive.isnan(), torch.where(last.isnan(), spread, last), naive)
-        unit = torch.maximum(unit, LEAST_UNIT * spread)
-        levels = torch.tensor(self.config.levels, device=forecast.device, dtype=forecast.dtype)
-        error = (true.unsqueeze(-1) - forecast) / unit.view(-1, 1, 1, 1)
-        losses = torch.maximum(levels * error, (levels - 1) * error).float()
-        labelled = ~true.isnan() if begun is None else ~true.isnan() & begun.unsqueeze(2)
-        if torch.compiler.is_compiling() or not labelled.all():
-            losses = losses.masked_fill(~labelled.unsqueeze(-1), 0.0)
-        return losses.sum() / (labelled.sum() * len(levels)).clamp(min=1)
+        return torch.maximum(unit, LEAST_UNIT * spread)
 
     def _keep_recent(self, state: ForecastState) -> None:
         for name, value in state.recent.items():

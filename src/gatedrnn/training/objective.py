@@ -145,7 +145,7 @@ class Quantiles(_Stateless):
         return len(batch["labels"])
 
     def loss(self, model: nn.Module, batch: Batch, items: int) -> Tensor:
-        return model(**batch, origins=self.origins).loss * (len(batch["labels"]) / items)
+        return model(**batch, origins=self.origins, skip_quantiles=True).loss * (len(batch["labels"]) / items)
 
 
 def _votes(model: nn.Module, batch: Batch) -> Tensor:

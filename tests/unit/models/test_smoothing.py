@@ -134,7 +134,7 @@ def test_a_season_is_a_mean_by_phase_that_error_shrinks(season):
     for step in (season, 2 * season + 1, 40, STEPS - 1):
         expected = [season_ahead(own, season, step, ahead) for ahead in range(1, HORIZON + 1)]
         assert_equal_within(whole["seasons"][1, step], expected, torch.float32, f"after {step}")
-    repeated = whole["repeated"][1, STEPS - 1, :, 0]
+    repeated = whole["repeated"][1, STEPS - 1, 0]
     assert repeated.tolist() == [values[1, STEPS - season + k % season].item() for k in range(HORIZON)]
 
 

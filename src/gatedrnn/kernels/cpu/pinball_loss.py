@@ -1,0 +1,89 @@
+"""The pinball loss of forecasts, and its gradient: each number is read once."""
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gatedrnn.kernels.cpu.compile import FAST, compiled
+from gatedrnn.kernels.cpu.functions import HALF, ONE, ZERO, expm1
+from gatedrnn.kernels.cpu.threads import Kernel, share_out, threads_for
+from gatedrnn.kernels.cpu.views import block, borrowed, clear, flags, flat, keep_alive
+from gatedrnn.shapes import Flags
+
+
+def pinball_loss(
+    forecast: Tensor, scale: Tensor, future: Tensor, unit: Tensor, levels: Tensor, counted: Flags | None,
+    differentiated: bool,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """The loss and its gradient, empty unless `differentiated`; arguments as in `gatedrnn.ops.pinball_loss`."""
+    batch, origins, horizon, count = forecast.shape
+    sums, labelled = forecast.new_empty(batch, origins), torch.empty(batch, origins, dtype=torch.int64)
+    gradient = torch.empty_like(forecast) if differentiated else forecast.new_empty(0)
+    share_out(
+        _PINBALL, batch, threads_for(forecast.numel()), origins, horizon, count, flat(forecast),
+        flat(scale.contiguous()), flat(future.contiguous()), flat(unit.contiguous()), flat(levels.contiguous()),
+        flags(counted), flat(sums), flat(labelled), flat(gradient),
+    )  # fmt: skip
+    divisor = (labelled.sum() * count).clamp(min=1)
+    return sums.sum() / divisor, gradient.div_(divisor)
+
+
+@compiled(**FAST)
+def _pinball(
+    first: int, last: int, origins: int, horizon: int, count: int, forecast: Any, scale: Any, future: Any, unit: Any,
+    levels: Any, counted: Any, sums: Any, labelled: Any, gradient: Any,
+) -> None:  # fmt: skip
+    kept = np.empty(4 * horizon, forecast.dtype)
+    memory, narrow = borrowed(kept), np.empty(5, forecast.dtype)
+    distance, quantile = block(memory, 0, horizon), block(memory, 1, horizon)
+    slope, total = block(memory, 2, horizon), block(memory, 3, horizon)
+    forecast, future, gradient = borrowed(forecast), borrowed(future), borrowed(gradient)
+    for b in range(first, last):
+        mean, spread, logged = scale[5 * b], scale[5 * b + 1], scale[5 * b + 2] > 0.0
+        centre = math.exp(mean) if logged else mean
+        narrow[0], narrow[1] = (centre if logged else spread) / unit[b], spread
+        narrow[2], narrow[3] = scale[5 * b + 3] - mean, scale[5 * b + 4] - mean
+        factor, deviation, below, above = narrow[0], narrow[1], narrow[2], narrow[3]
+        for o in range(origins):
+            n, there = b * origins + o, 0
+            counts = counted.size == 0 or counted[n]
+            for h in range(horizon):
+                label = future[b * (origins + horizon - 1) + o + h]
+                there += 1 if counts and label == label else 0
+                distance[h] = (label - centre) / unit[b] if counts else math.nan
+            labelled[n] = there
+            clear(total)
+            read, to = block(forecast, n, horizon * count), block(gradient, n, horizon * count)
+            for q in range(count):
+                level = levels[q]
+                for h in range(horizon):
+                    quantile[h] = read[h * count + q]
+                if logged:
+                    for h in range(horizon):
+                        moved = deviation * quantile[h]
+                        inside = (moved >= below) & (moved <= above)
+                        moved = below if moved < below else (above if moved > above else moved)
+                        quantile[h] = expm1(moved)
+                        slope[h] = factor * deviation * (quantile[h] + ONE) if inside else ZERO
+                else:
+                    for h in range(horizon):
+                        slope[h] = factor
+                for h in range(horizon):
+                    error = distance[h] - factor * quantile[h]
+                    share = level if error > ZERO else (level - ONE if error < ZERO else level - HALF)
+                    known = distance[h] == distance[h]
+                    total[h] += share * error if known else ZERO
+                    slope[h] = -share * slope[h] if known else ZERO
+                if gradient.size:
+                    for h in range(horizon):
+                        to[h * count + q] = slope[h]
+            sums[n] = ZERO
+            for h in range(horizon):
+                sums[n] += total[h]
+    keep_alive(kept)
+
+
+_PINBALL = Kernel.of(_pinball)
