@@ -111,7 +111,7 @@ def test_the_loss_and_its_gradients_are_those_of_all_logits_at_once(training, pi
 
 
 def test_the_gradient_of_a_shared_table_is_dense_however_large_the_vocabulary():
-    """Of a few tokens the embedding's part is of their rows alone; the sum with the head's is that of a dense part."""
+    """The embedding's part is of the rows of a few tokens alone; the sum with the head's is that of a dense part."""
     model = model_of(vocab_size=97).train()
     text, table = tokens()[:, :6], model.get_input_embeddings()
     for accumulated in (1, 2):

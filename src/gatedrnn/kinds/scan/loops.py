@@ -87,20 +87,34 @@ def _place(sites: Any, place: int, b: int, chunk: int, t: int, low: int) -> int:
 
 
 @numba.njit(**INLINED)
-def _prefetch(sites: Any, table: Any, places: int, n: int, forward: bool) -> None:
+def _find_ahead(sites: Any, ahead: Any, n: int) -> None:
+    """Write how far ahead of a row of n numbers the one lies that is prefetched, in bytes; 0 for none."""
+    for place in range(sites.size):
+        site = sites[place]
+        size = max(1, n * site.size)
+        ahead[place] = 0 if site.prefetch == NOT_PREFETCHED else (AHEAD + size - 1) // size * site.time
+
+
+@numba.njit(**INLINED)
+def _prefetch(sites: Any, ahead: Any, table: Any, places: int, n: int, forward: bool) -> None:
     """Ask for the rows of a later step, line by line in the order in which rows follow each other.
 
     The processor detects that order and continues by itself; it does not detect descending lines of ascending rows.
     """
     for i in range(places):
         place = i if forward else places - 1 - i
+        if ahead[place] == 0:
+            continue
         site = sites[place]
-        if site.prefetch != NOT_PREFETCHED:
-            size = n * site.size
-            steps = (AHEAD + size - 1) // size
-            start = table[place] + (steps if forward else -steps) * site.time
+        size, to_write = n * site.size, site.prefetch == WRITTEN_SOON
+        if forward:
+            start = table[place] + ahead[place]
             for offset in range(0, size, CACHE_LINE):
-                prefetch_at(start + (offset if forward else size - 1 - offset), site.prefetch == WRITTEN_SOON)
+                prefetch_at(start + offset, to_write)
+        else:
+            start = table[place] - ahead[place] + size - 1
+            for offset in range(0, size, CACHE_LINE):
+                prefetch_at(start - offset, to_write)
 
 
 @numba.njit(**INLINED)
@@ -121,17 +135,18 @@ def run(
     exactness = flush_denormals()
     sites, mask, resets = borrowed(rows.sites), borrowed(mask), borrowed(resets)
     places, size = sites.size, sites[rows.state].size
-    memory = np.zeros(places, np.int64)
-    table = borrowed(memory)
+    memory = np.zeros(2 * places, np.int64)
+    table, ahead = view(borrowed(memory), 0, places), view(borrowed(memory), places, places)
     addresses = address_of(table)
     forward = not plan.reverse
     for item in range(first, last):
         b, chunk, low, n, start, end = _item(plan, item)
+        _find_ahead(sites, ahead, n)
         for place in range(places):
             table[place] = _place(sites, place, b, chunk, plan.steps - 1 - start if plan.reverse else start, low)
         for k in range(start, end):
             index = b * plan.steps + (plan.steps - 1 - k if plan.reverse else k)
-            _prefetch(sites, table, places, n, forward)
+            _prefetch(sites, ahead, table, places, n, forward)
             if resets.size and resets[index]:
                 for s in range(rows.states):
                     copy_bytes(reset_state + (s * plan.channels + low) * size, table[rows.state + s], n * size)
@@ -180,15 +195,16 @@ def run_backward(
     places, size = sites.size, sites[rows.state].size
     summed = places - sums.rows
     row_bytes = plan.block * size
-    memory, recent_memory = np.zeros(places + 2 + rows.states, np.int64), np.zeros(sums.rows * row_bytes, np.uint8)
+    memory, recent_memory = np.zeros(2 * places + 2 + rows.states, np.int64), np.zeros(sums.rows * row_bytes, np.uint8)
     table, recent = borrowed(memory), address_of(borrowed(recent_memory))
     addresses = address_of(table)
     pair = view(table, places, 2)
     pair_address = address_of(pair)
-    saved = view(table, places + 2, rows.states)
+    saved, ahead = view(table, places + 2, rows.states), view(table, places + 2 + rows.states, places)
     forward = plan.reverse  # of addresses: the gradient runs against time
     for item in range(first, last):
         b, chunk, low, n, start, end = _item(plan, item)
+        _find_ahead(sites, ahead, n)
         last_t = plan.steps - end if plan.reverse else end - 1
         for place in range(places):
             table[place] = _place(sites, place, b, chunk, last_t, low)
@@ -197,7 +213,7 @@ def run_backward(
         for k in range(end - 1, start - 1, -1):
             index = b * plan.steps + (plan.steps - 1 - k if plan.reverse else k)
             reset = resets.size > 0 and resets[index]
-            _prefetch(sites, table, places, n, forward)
+            _prefetch(sites, ahead, table, places, n, forward)
             if mask.size and not mask[index]:
                 for place in range(rows.written, rows.end):
                     clear_bytes(table[place], n * sites[place].size)
