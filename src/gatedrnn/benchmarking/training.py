@@ -35,6 +35,7 @@ from gatedrnn.layers import RecurrentLayer
 from gatedrnn.models import GatedRNNForCausalLM
 from gatedrnn.models.modeling import KernelDropout
 from gatedrnn.timing import Action
+from gatedrnn.training.optimise import denormals_as_zero
 from gatedrnn.training.settings import TrainSettings
 
 SECTION = "training"
@@ -127,12 +128,13 @@ class TrainingStep(Contender):
         """Make one update, as the training loop does."""
         assert self.model is not None and self.optimizer is not None
         self.model.train()
-        with torch.autocast(self.setting.device, torch.bfloat16, enabled=self.autocast):
-            loss = self._loss()
-        loss.backward()
-        clip_grad_norm_(self.model.parameters(), TrainSettings().clip)
-        self.optimizer.step()
-        self.optimizer.zero_grad()
+        with denormals_as_zero():
+            with torch.autocast(self.setting.device, torch.bfloat16, enabled=self.autocast):
+                loss = self._loss()
+            loss.backward()
+            clip_grad_norm_(self.model.parameters(), TrainSettings().clip)
+            self.optimizer.step()
+            self.optimizer.zero_grad()
 
     def _loss(self) -> Tensor:
         assert self.model is not None and self.batch is not None and self.loss is not None

@@ -36,7 +36,15 @@ from gatedrnn.training.folder import MetricsLog, RunFolder
 from gatedrnn.training.metrics import Evaluation
 from gatedrnn.training.model import build_model, model_card, write_model
 from gatedrnn.training.objective import objective_of, rows_of
-from gatedrnn.training.optimise import MovingAverage, Plateau, Weights, learning_rate_at, put_into, weights_of
+from gatedrnn.training.optimise import (
+    MovingAverage,
+    Plateau,
+    Weights,
+    denormals_as_zero,
+    learning_rate_at,
+    put_into,
+    weights_of,
+)
 from gatedrnn.training.plain_part import begin_from_series, beside_path, beside_smoothers
 from gatedrnn.training.refit import AGAIN, REFIT, Fitted, TrainAgain, fit_again
 from gatedrnn.training.resources import check_room, compile_kernels
@@ -306,7 +314,8 @@ class Trainer:
             waited = time.perf_counter() - started
             epoch, index = divmod(state.step, self.steps_per_epoch)
             rate = learning_rate_at(state.step, self.total, train) * state.plateau.factor
-            loss, norm, tokens = self._step(batches, index == 0, rate)
+            with denormals_as_zero():
+                loss, norm, tokens = self._step(batches, index == 0, rate)
             state.step += 1
             elapsed = time.perf_counter() - started
             if not first:  # the first step of a process pays for compilation and warm caches
@@ -363,7 +372,8 @@ class Trainer:
         torch.set_num_threads(self.settings.threads)
         first = (self.settings.train.epochs - 1) * self.steps_per_epoch
         for index in range(steps):
-            self._step(self.batches[first + index], index == 0, self.settings.train.learning_rate)
+            with denormals_as_zero():
+                self._step(self.batches[first + index], index == 0, self.settings.train.learning_rate)
 
     def finish(self, train_again: TrainAgain, on_step: OnStep | None = None) -> RunResult:
         """Test the best weights once (a trial's on validation alone); write the model's folder and the result.

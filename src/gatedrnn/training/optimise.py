@@ -1,4 +1,4 @@
-"""The learning rate as a pure function of the step, the plateau rule, and averaged weights."""
+"""The learning rate as a pure function of the step, the plateau rule, averaged weights, and numbers next to zero."""
 
 import math
 from collections.abc import Iterator
@@ -41,6 +41,22 @@ class Plateau:
         self.waited += 1
         if self.waited > self.patience:
             self.factor, self.waited = self.factor / 2, 0
+
+
+@contextmanager
+def denormals_as_zero() -> Iterator[None]:
+    """Take numbers below 1e-38 for zero inside, in this thread.
+
+    A gradient that shrinks on its way to the first of many steps falls below, where it changes nothing any more, and an
+    operation on it takes a hundred times as long on some processors: torch's LSTM took ten times as long over 784 steps.
+    """
+    least = float(torch.finfo(torch.float64).tiny)
+    were_zero = least / 2 == 0.0  # torch has no function that says so
+    torch.set_flush_denormal(True)
+    try:
+        yield
+    finally:
+        torch.set_flush_denormal(were_zero)
 
 
 Weights: TypeAlias = dict[str, Tensor]
