@@ -32,7 +32,7 @@ from gatedrnn.benchmarking.standards import (
     standards,
 )
 from gatedrnn.layers import RecurrentLayer
-from gatedrnn.models import GatedRNNForCausalLM
+from gatedrnn.models import GatedRNNForCausalLM, GatedRNNForForecasting
 from gatedrnn.models.modeling import KernelDropout
 from gatedrnn.timing import Action
 from gatedrnn.training.optimise import denormals_as_zero
@@ -51,7 +51,8 @@ PARTS = {
     "norms": ("layer_norm",),
     "activations": ("gelu",),
     "embedding": ("embedding", "index_select", "Embedding"),
-    "loss": ("CrossEntropy", "softmax", "nll_loss"),
+    "loss": ("CrossEntropy", "softmax", "nll_loss", "pinball_loss"),
+    "decoding of quantiles": ("decode_quantiles",),
     "optimizer": ("adamw", "Optimizer."),
     "clipping": ("norm", "clamp"),
     "copies and fills": ("copy_", "fill_", "zero_", "clone", "aten::cat"),
@@ -224,6 +225,9 @@ def _products_in(step: TrainingStep) -> list[Product]:
         products = [product for product in products if product.weight is not step.model.lm_head.weight]
         batch, steps, _ = step.setting.shape
         products.append(Product(batch * steps, step.model.lm_head.weight, 1, True))
+    if isinstance(step.model, GatedRNNForForecasting):  # whose head lays these weights out anew before it multiplies
+        rows = next(product.rows for product in products if product.weight is step.model.head.hidden.weight)
+        products.append(Product(rows, step.model.head.mixture.weight, 1, True))
     return products
 
 
