@@ -472,7 +472,7 @@ def train(
 
             with sole_writer(folder, wait=wait):  # first, so that a run under way is reported as such
                 raise DataError(f"{folder}: there is a run already; continue it by --resume, or give another --output")
-        chosen = completed(chosen, given)
+        chosen = completed(_in_precision_of(folder, chosen), given)
         if train_minutes is not None:
             chosen = _within(chosen, train_minutes, given, on_notes)
         return _run(
@@ -528,7 +528,7 @@ def forecast(
         if train_minutes is not None and held.config.exists():  # as they were measured for it
             chosen, train_minutes = with_values(chosen, {"total_steps": held.settings().train.total_steps}), None
             given["total_steps"] = held.settings().train.total_steps
-        chosen = completed(chosen, given)
+        chosen = completed(_in_precision_of(folder, chosen), given)
         if train_minutes is not None:
             chosen = _within(chosen, train_minutes, given, on_notes)
         _run(
@@ -536,6 +536,17 @@ def forecast(
             callbacks=callbacks,
         )  # fmt: skip
     return Forecast(folder, library_of(data))
+
+
+def _in_precision_of(folder: Path, settings: "RunSettings") -> "RunSettings":
+    """Settings that leave the precision to a measurement, as it came out for the run that is in the folder already."""
+    from gatedrnn.training.folder import RunFolder
+    from gatedrnn.training.precision import in_precision
+
+    held = RunFolder(folder)
+    if settings.train.precision != "auto" or not held.config.exists():
+        return settings
+    return in_precision(settings, held.settings().train.precision)
 
 
 def default_folder(task: str, cell: str, seed: int) -> Path:

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn.functional import gelu, linear, silu
 from transformers.utils import ModelOutput
 
+from gatedrnn.kernels.backends import values_unknown
 from gatedrnn.models.adaptive_intervals import AdaptiveIntervals
 from gatedrnn.models.cache import GatedRNNCache
 from gatedrnn.models.forecast_configuration import GatedRNNForecastConfig
@@ -101,7 +102,7 @@ def _begun(units: Tensor) -> Tensor | None:
     if torch.compiler.is_exporting():
         return None
     begun = (~units.isnan()).cummax(1).values
-    return None if begun.all() else begun
+    return None if not values_unknown() and begun.all() else begun
 
 
 class ZeroLinear(nn.Linear):

@@ -559,7 +559,8 @@ class GatedRNNForSequenceClassification(GatedRNNClassifier):
         how, bidirectional = self.config.pooling, self.config.bidirectional and self.config.backbone is None
         last_only = how == "last" and attention_mask is None and not bidirectional
         mask = None if attention_mask is None else attention_mask.bool()
-        votes, hidden_states = list[Tensor](), None
+        votes: list[Tensor] = []  # a call of list[Tensor] would end a compiled graph
+        hidden_states = None
         for network in self.networks:
             core = network.model(input_ids, attention_mask, input_values, last_only=last_only, gaps=gaps, **kwargs)
             votes.append(self.scores(pool(core.last_hidden_state, mask, how, bidirectional), network))
@@ -587,7 +588,8 @@ class GatedRNNForTokenClassification(GatedRNNClassifier):
     ) -> VotesOutput:  # fmt: skip
         """Logits (batch, time, num_labels); with `labels` (batch, time) the loss too, in training the mean over the
         members, each for itself. Inputs as in `GatedRNNModel.forward`."""
-        votes, hidden_states = list[Tensor](), None
+        votes: list[Tensor] = []
+        hidden_states = None
         for network in self.networks:
             core = network.model(input_ids, attention_mask, input_values, gaps=gaps, **kwargs)
             votes.append(self.scores(core.last_hidden_state, network))

@@ -178,8 +178,10 @@ def smooth(
     seen = (~units.isnan()).to(units.dtype)
     begun = (seen.cumsum(1) + past.begun).clamp(max=1)
     whole = torch.cat([past.filled, filled(units, past.filled[:, -periods[0] :])], dim=1)
-    values, seasons, ahead, inputs = whole[:, size:].nan_to_num(), list[SeasonPast](), list[Tensor](), list[Tensor]()
-    unadjusted = values
+    values = unadjusted = whole[:, size:].nan_to_num()
+    seasons: list[SeasonPast] = []
+    ahead: list[Tensor] = []
+    inputs: list[Tensor] = []
     of_seasons = [season for season in periods if season > 1]
     for season, own in zip(of_seasons, past.seasons, strict=True):
         now, later, first, own = season_of(values, begun, season, own, horizon, origins)

@@ -125,6 +125,8 @@ class CompareSettings(Settings):
     def _same_steps_for_all(self) -> "CompareSettings":
         if self.train.early_stop:
             raise ValueError("--early-stop: all contenders take the same number of steps; leave it at 0")
+        if self.train.precision == "auto":
+            raise ValueError("--precision auto: contenders would train in different precisions; name one for all")
         return self
 
     @model_validator(mode="after")

@@ -23,6 +23,7 @@ from gatedrnn.data import (
 from gatedrnn.data.settings import SeriesTask, unknown_name
 from gatedrnn.errors import UsageError
 from gatedrnn.records import Json
+from gatedrnn.training.precision import faster_precision, in_precision
 from gatedrnn.training.recipes import Chosen, recipe_of, with_options
 from gatedrnn.training.resources import fitting_batch
 from gatedrnn.training.settings import CellSettings, ModelSettings, RunSettings, TrainSettings
@@ -261,9 +262,13 @@ def completed(settings: RunSettings, given: Collection[str]) -> RunSettings:
         decided["total_steps"] = 0
     settings = with_values(settings, {name: value for name, value in decided.items() if name not in given})
     several = os.environ.get("WORLD_SIZE", "1") != "1"  # processes that must agree, and may see other memory
-    if "batch_size" in given or several or not isinstance(data.train, Examples):
-        return settings
-    return with_values(settings, {"batch_size": fitting_batch(settings, load_task(settings.data))})
+    if "batch_size" not in given and not several and isinstance(data.train, Examples):
+        settings = with_values(settings, {"batch_size": fitting_batch(settings, load_task(settings.data))})
+    if settings.train.precision == "auto":
+        if several:
+            raise UsageError("--precision auto: several processes may measure different times; name the precision")
+        settings = in_precision(settings, faster_precision(settings, data))
+    return settings
 
 
 def with_values(settings: RunSettings, values: Mapping[str, Json]) -> RunSettings:

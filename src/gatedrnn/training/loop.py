@@ -47,7 +47,7 @@ from gatedrnn.training.optimise import (
 )
 from gatedrnn.training.plain_part import begin_from_series, beside_path, beside_smoothers
 from gatedrnn.training.refit import AGAIN, REFIT, Fitted, TrainAgain, fit_again
-from gatedrnn.training.resources import check_room, compile_kernels
+from gatedrnn.training.resources import check_compiler, check_room, compile_kernels
 from gatedrnn.training.result import PlainPart, RunMeasured, RunResult
 from gatedrnn.training.settings import RunSettings
 from gatedrnn.training.sharing import Replicas, Sharing
@@ -259,6 +259,9 @@ class Trainer:
         self.objective = objective_of(data, model.config, settings.train)
         if settings.train.gradient_checkpointing:
             model.activation_checkpointing_enable()
+        if settings.train.compile:
+            check_compiler()
+            model.compile()
         if settings.shard:
             from gatedrnn.training.sharing import Shards  # which imports much of torch.distributed
 

@@ -1,5 +1,8 @@
-"""Memory of a run: refused before anything is allocated; batches halved to fit; kernels compiled ahead."""
+"""Memory and compilers of a run: refused before anything is allocated; batches halved to fit; kernels made ahead."""
 
+import os
+import shutil
+import sys
 from collections.abc import Iterable
 
 import numpy as np
@@ -8,7 +11,7 @@ from torch import Tensor
 from torch.autograd.graph import saved_tensors_hooks
 
 from gatedrnn.data import Batch, Examples, TaskData, load_task
-from gatedrnn.errors import TooLarge
+from gatedrnn.errors import TooLarge, UsageError
 from gatedrnn.kernels.backends import has_cpu_kernels
 from gatedrnn.models.modeling import GatedRNNPreTrainedModel
 from gatedrnn.processes import available_memory, check_threads, readable
@@ -43,6 +46,19 @@ def check_room(settings: RunSettings, data: TaskData) -> None:
         f"{settings.model.embedding_size}: {size}, which in training take {taken} (weights, gradients and the two "
         f"moments of AdamW), and {readable(available)} are available; choose smaller ones"
     )
+
+
+def check_compiler() -> None:
+    """Check that torch.compile finds what it needs.
+
+    Raises:
+        UsageError: it does not.
+    """
+    name = os.environ.get("CXX", "clang++" if sys.platform == "darwin" else "cl" if sys.platform == "win32" else "g++")
+    if shutil.which(name) is None:
+        raise UsageError(
+            f"--compile needs a C++ compiler, and {name} is not there: install one, or set CXX to its name"
+        )
 
 
 def fitting_batch(settings: RunSettings, data: TaskData) -> int:

@@ -231,8 +231,11 @@ class TrainSettings(Settings):
     class_weight: Literal["balanced"] | None = None
     """balanced: classes weigh in the loss in inverse proportion to their labels, so that a rare one is not passed
     over."""
-    precision: Literal["float32", "bfloat16"] = "float32"
-    """bfloat16: matrix products in bfloat16, states and weights in float32."""
+    precision: Literal["float32", "bfloat16", "auto"] = "float32"
+    """bfloat16: matrix products in bfloat16, states and weights in float32; auto: the one whose steps are faster here,
+    by a measurement of two seconds."""
+    compile: bool = False
+    """Compile the whole model by torch.compile, which needs a C++ compiler and takes a minute or two."""
     gradient_checkpointing: bool = False
     """Activation checkpointing: save each layer's input alone and run the layer again in backward: less memory, more
     time."""
