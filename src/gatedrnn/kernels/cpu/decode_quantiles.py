@@ -12,7 +12,7 @@ from torch import Tensor
 from gatedrnn.kernels.cpu.compile import FAST, INLINED, compiled
 from gatedrnn.kernels.cpu.functions import ONE, ZERO, exp, log1p, shrinking, sigmoid
 from gatedrnn.kernels.cpu.threads import Kernel, share_out, threads_for
-from gatedrnn.kernels.cpu.views import block, borrowed, clear, copy, flat, keep_alive
+from gatedrnn.kernels.cpu.views import block, borrowed, clear, copy, flat, keep_alive, view
 
 
 def decode(
@@ -96,8 +96,9 @@ def _decode(
     typical: Any, said: Any, change: Any, factors: Any, bands: Any, quantiles: Any, weights: Any, mixtures: Any,
 ) -> None:  # fmt: skip
     horizon, levels, middle, kinds = sizes.horizon, sizes.levels, sizes.middle, sizes.smoothers + sizes.periods
-    kept = np.empty(6 * horizon, mixture.dtype)
+    kept = np.empty((6 + levels) * horizon, mixture.dtype)
     memory = borrowed(kept)
+    apart = view(memory, 6 * horizon, levels * horizon)
     root, largest, total = block(memory, 0, horizon), block(memory, 1, horizon), block(memory, 2, horizon)
     median, edge, says = block(memory, 3, horizon), block(memory, 4, horizon), block(memory, 5, horizon)
     for h in range(horizon):
@@ -118,14 +119,21 @@ def _decode(
                     to[h] += usual[h]
             for h in range(horizon):
                 largest[h] = to[h] if k == 0 or to[h] > largest[h] else largest[h]
+        for k in range(kinds):
+            to = block(weights, n * kinds + k, horizon)
+            for h in range(horizon):
+                to[h] -= largest[h]
+        powers = block(weights, n, kinds * horizon)
+        for i in range(
+            kinds * horizon
+        ):  # of all at once: the end of a vectorised loop costs as much as several vectors
+            powers[i] = exp(powers[i])
         mixed = block(mixtures, n, horizon)
         clear(total)
         clear(mixed)
         for k in range(kinds):
             to = block(weights, n * kinds + k, horizon)
             _ahead(said, sizes, n, k, says)
-            for h in range(horizon):
-                to[h] = exp(to[h] - largest[h])
             for h in range(horizon):
                 total[h] += to[h]
                 mixed[h] += to[h] * says[h]
@@ -146,22 +154,19 @@ def _decode(
         for h in range(horizon):
             median[h] += unit * root[h] * (factor * given[h * levels + middle])
             out[h * levels + middle] = median[h]
+        for i in range(levels * horizon):
+            learned = factor * given[i] + ONE
+            apart[i] = (learned if learned > ZERO else ZERO) + log1p(shrinking(learned))
+        if bands.size:
+            for i in range(levels * horizon):
+                apart[i] *= bands[i]
         for side in (-1, 1):
             copy(median, edge)
             q = middle + side
             while 0 <= q < levels:
-                width = unit * factors[n * levels + q]
+                width = unit * factors[n * levels + q] * side
                 for h in range(horizon):
-                    total[h] = factor * given[h * levels + q] + ONE
-                for h in range(horizon):
-                    total[h] = (total[h] if total[h] > ZERO else ZERO) + log1p(shrinking(total[h]))
-                    total[h] *= width * root[h]
-                if bands.size:
-                    for h in range(horizon):
-                        total[h] *= bands[h * levels + q]
-                for h in range(horizon):
-                    edge[h] += total[h] if side > 0 else -total[h]
-                for h in range(horizon):
+                    edge[h] += apart[h * levels + q] * (width * root[h])
                     out[h * levels + q] = edge[h]
                 q += side
     keep_alive(kept)
@@ -173,10 +178,10 @@ def _gradient(
     bands: Any, weights: Any, mixtures: Any, of_mixture: Any, of_offsets: Any, of_correction: Any,
 ) -> None:  # fmt: skip
     horizon, levels, middle, kinds = sizes.horizon, sizes.levels, sizes.middle, sizes.smoothers + sizes.periods
-    kept = np.empty(4 * horizon, weights.dtype)
+    kept = np.empty((3 + levels) * horizon, weights.dtype)
     memory = borrowed(kept)
-    root, edge = block(memory, 0, horizon), block(memory, 1, horizon)
-    learned, says = block(memory, 2, horizon), block(memory, 3, horizon)
+    root, edge, says = block(memory, 0, horizon), block(memory, 1, horizon), block(memory, 2, horizon)
+    steep = view(memory, 3 * horizon, levels * horizon)
     for h in range(horizon):
         root[h] = math.sqrt(h + 1)
     factor = np.full(1, trust, weights.dtype)[0]
@@ -188,21 +193,19 @@ def _gradient(
         out, of_median, unit = block(of_offsets, n, horizon * levels), block(of_correction, n, horizon), change[n]
         for h in range(horizon):
             of_median[h] = above[h * levels + middle]
+        for i in range(levels * horizon):
+            steep[i] = sigmoid(factor * given[i] + ONE)
+        if bands.size:
+            for i in range(levels * horizon):
+                steep[i] *= bands[i]
         for side in (-1, 1):
             q = levels - 1 if side > 0 else 0
             clear(edge)
             while q != middle:
-                width = unit * factors[n * levels + q] * factor
+                width = unit * factors[n * levels + q] * factor * side
                 for h in range(horizon):
                     edge[h] += above[h * levels + q]
-                    learned[h] = factor * given[h * levels + q] + ONE
-                for h in range(horizon):
-                    learned[h] = sigmoid(learned[h]) * edge[h] * (width * root[h])
-                if bands.size:
-                    for h in range(horizon):
-                        learned[h] *= bands[h * levels + q]
-                for h in range(horizon):
-                    out[h * levels + q] = learned[h] if side > 0 else -learned[h]
+                    out[h * levels + q] = steep[h * levels + q] * edge[h] * (width * root[h])
                 q -= side
             for h in range(horizon):
                 of_median[h] += edge[h]

@@ -10,7 +10,7 @@ from torch import Tensor
 from gatedrnn.kernels.cpu.compile import FAST, compiled
 from gatedrnn.kernels.cpu.functions import HALF, ONE, ZERO, expm1
 from gatedrnn.kernels.cpu.threads import Kernel, share_out, threads_for
-from gatedrnn.kernels.cpu.views import block, borrowed, clear, flags, flat, keep_alive
+from gatedrnn.kernels.cpu.views import block, borrowed, clear, copy, flags, flat, keep_alive, view
 from gatedrnn.shapes import Flags
 
 
@@ -36,10 +36,11 @@ def _pinball(
     first: int, last: int, origins: int, horizon: int, count: int, forecast: Any, scale: Any, future: Any, unit: Any,
     levels: Any, counted: Any, sums: Any, labelled: Any, gradient: Any,
 ) -> None:  # fmt: skip
-    kept = np.empty(4 * horizon, forecast.dtype)
-    memory, narrow = borrowed(kept), np.empty(5, forecast.dtype)
-    distance, quantile = block(memory, 0, horizon), block(memory, 1, horizon)
-    slope, total = block(memory, 2, horizon), block(memory, 3, horizon)
+    size = horizon * count
+    kept = np.empty(2 * (horizon + size), forecast.dtype)
+    memory, narrow = borrowed(kept), np.empty(4, forecast.dtype)
+    distance, total = block(memory, 0, horizon), block(memory, 1, horizon)
+    moved, slope = view(memory, 2 * horizon, size), view(memory, 2 * horizon + size, size)
     forecast, future, gradient = borrowed(forecast), borrowed(future), borrowed(gradient)
     for b in range(first, last):
         mean, spread, logged = scale[5 * b], scale[5 * b + 1], scale[5 * b + 2] > 0.0
@@ -56,30 +57,28 @@ def _pinball(
                 distance[h] = (label - centre) / unit[b] if counts else math.nan
             labelled[n] = there
             clear(total)
-            read, to = block(forecast, n, horizon * count), block(gradient, n, horizon * count)
+            read, to = block(forecast, n, size), block(gradient, n, size)
+            if logged:
+                for i in range(size):
+                    log = deviation * read[i]
+                    inside = (log >= below) & (log <= above)
+                    log = below if log < below else (above if log > above else log)
+                    moved[i] = expm1(log)
+                    slope[i] = factor * deviation * (moved[i] + ONE) if inside else ZERO
+            else:
+                for i in range(size):
+                    moved[i], slope[i] = read[i], factor
             for q in range(count):
                 level = levels[q]
                 for h in range(horizon):
-                    quantile[h] = read[h * count + q]
-                if logged:
-                    for h in range(horizon):
-                        moved = deviation * quantile[h]
-                        inside = (moved >= below) & (moved <= above)
-                        moved = below if moved < below else (above if moved > above else moved)
-                        quantile[h] = expm1(moved)
-                        slope[h] = factor * deviation * (quantile[h] + ONE) if inside else ZERO
-                else:
-                    for h in range(horizon):
-                        slope[h] = factor
-                for h in range(horizon):
-                    error = distance[h] - factor * quantile[h]
+                    i = h * count + q
+                    error = distance[h] - factor * moved[i]
                     share = level if error > ZERO else (level - ONE if error < ZERO else level - HALF)
                     known = distance[h] == distance[h]
                     total[h] += share * error if known else ZERO
-                    slope[h] = -share * slope[h] if known else ZERO
-                if gradient.size:
-                    for h in range(horizon):
-                        to[h * count + q] = slope[h]
+                    slope[i] *= -share if known else ZERO
+            if gradient.size:
+                copy(slope, to)
             sums[n] = ZERO
             for h in range(horizon):
                 sums[n] += total[h]
