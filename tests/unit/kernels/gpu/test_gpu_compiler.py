@@ -61,7 +61,7 @@ def compile_calls(dtype, channels, cell, full):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("architecture", ["80", "90"])
+@pytest.mark.parametrize("architecture", ["80", "90", "100"])
 def test_every_kernel_compiles_down_to_machine_code(tmp_path, architecture):
     environment = os.environ | {"TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(tmp_path)}
     run = subprocess.run([sys.executable, __file__, architecture], env=environment, capture_output=True, text=True)
