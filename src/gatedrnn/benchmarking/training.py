@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, TypeGuard, cast
 
 import torch
 from torch import Tensor, nn
@@ -306,11 +306,16 @@ class _Written(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
         if not any(name in str(func) for name in ("aten.mm", "aten.addmm", "aten.bmm")):
-            read = {x.untyped_storage().data_ptr() for x in args if isinstance(x, Tensor)}
+            read = {x.untyped_storage().data_ptr() for x in args if _is_dense(x)}
             for x in result if isinstance(result, (tuple, list)) else (result,):
-                if isinstance(x, Tensor) and x.untyped_storage().data_ptr() not in read:
+                if _is_dense(x) and x.untyped_storage().data_ptr() not in read:
                     self.bytes += x.numel() * x.element_size()
         return result
+
+
+def _is_dense(x: object) -> TypeGuard[Tensor]:
+    """Whether x is a tensor with a storage of its own; rows of a sparse gradient are counted where they are made."""
+    return isinstance(x, Tensor) and x.layout == torch.strided
 
 
 def bytes_beside_products(model: nn.Module, step: Action) -> int:

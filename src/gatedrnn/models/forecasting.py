@@ -169,7 +169,7 @@ class ForecastHead(nn.Module):
         each = torch.ones_like(change[:1, None]) if factors is None else factors.repeat_interleave(origins, 0)
         quantiles = decode_quantiles(
             self._by_kind(states), offsets, correction, prior, self._constant("typical_errors", states),
-            *smoothed.said(), change, each.expand(len(states), len(self.config.levels)),
+            *smoothed.said(), change, each.expand(states.shape[0], len(self.config.levels)),
             self._constant("bands", states), trust, self.middle,
         )  # fmt: skip
         return quantiles.unflatten(0, (batch, origins))
@@ -177,7 +177,7 @@ class ForecastHead(nn.Module):
     def _by_kind(self, states: Tensor) -> Tensor:
         """The learned logits of smoothers and seasons, (forecasts, smoothers + periods, horizon). Weights are stored
         step by step, and the mixture runs along the steps: what is smaller is laid out anew."""
-        if len(states) < states.shape[1]:
+        if not values_unknown() and len(states) < states.shape[1]:  # a graph may have any number of rows
             logits: Tensor = self.mixture(states)
             return logits.unflatten(1, (self.horizon, -1)).transpose(1, 2)
         weight, bias = (

@@ -259,7 +259,8 @@ class _Filtered:
 
     def __init__(self, values: Tensor, there: Tensor) -> None:
         self.values, self.there = values, there
-        of_values, of_there = _sums(torch.cat([values, there]), constant(_memory_weights, values)).chunk(2)
+        both, batch = _sums(torch.cat([values, there]), constant(_memory_weights, values)), values.shape[0]
+        of_values, of_there = both[:batch], both[batch:]
         count, kinds, halved = len(DISCOUNTED) + 1, len(SMOOTHED), len(HALVED)
         level = of_values[..., :kinds] / of_there[..., :kinds].clamp(min=TINY)
         y0, y1, _ = of_values[..., kinds:].split(count, 2)
@@ -292,7 +293,12 @@ class _Filtered:
 
 
 def _compressed(x: Tensor) -> Tensor:
-    """The inverse hyperbolic sine, which grows as a logarithm on either side; torch's own takes six times as long."""
+    """The inverse hyperbolic sine, which grows as a logarithm on either side.
+
+    torch's own takes six times as long for a window, and is one call of a stream's step and one node of a graph.
+    """
+    if torch.compiler.is_exporting() or x.shape[1] == 1:
+        return torch.asinh(x)
     size = x.abs().clamp(max=FARTHEST)
     return torch.copysign(torch.log1p(size + size * (size / (1 + (size * size + 1).sqrt()))), x)
 
