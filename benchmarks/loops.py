@@ -1,4 +1,4 @@
-"""The same training by several libraries' loops: `python -m benchmarks.loops OUTPUT.json`, on one thread.
+"""Training by several libraries' loops, the same of each: `python -m benchmarks.loops OUTPUT.json`, on one thread.
 
 A text classifier and a language model of this project are trained on the same arrays by `gatedrnn train`'s loop, by a
 plain loop in PyTorch, by the Trainer of transformers and by Lightning: the same batches in size and shape, AdamW and
