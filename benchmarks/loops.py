@@ -5,7 +5,7 @@ plain loop in PyTorch, by the Trainer of transformers and by Lightning: the same
 clipping, no validation, the loader included. A forecaster is beside the LSTM and GRU of neuralforecast of the same
 width, context, horizon, quantiles and windows in a batch, whose windows have one forecast each; with --origins N ours
 learn from N in each. All train in turn in one process, some rounds of `STEPS` steps; of a round the median step counts,
-without its first ones. Needs an environment that has lightning and neuralforecast beside this project.
+without its first ones. Needs an environment that has neuralforecast, which brings Lightning, beside this project.
 """
 
 import json

@@ -167,10 +167,10 @@ class ForecastHead(nn.Module):
         prior = -SHARPNESS * smoothed.errors.flatten(0, 1)
         change = smoothed.change[:, -origins:].flatten()
         each = torch.ones_like(change[:1, None]) if factors is None else factors.repeat_interleave(origins, 0)
+        typical, bands = (_table(numbers, states) for numbers in (self.config.typical_errors, self.config.bands))
         quantiles = decode_quantiles(
-            self._by_kind(states), offsets, correction, prior, self._constant("typical_errors", states),
-            *smoothed.said(), change, each.expand(states.shape[0], len(self.config.levels)),
-            self._constant("bands", states), trust, self.middle,
+            self._by_kind(states), offsets, correction, prior, None if typical is None else -TYPICAL * typical.t(),
+            *smoothed.said(), change, each.expand(states.shape[0], len(self.config.levels)), bands, trust, self.middle,
         )  # fmt: skip
         return quantiles.unflatten(0, (batch, origins))
 
@@ -186,13 +186,12 @@ class ForecastHead(nn.Module):
         )
         return linear(states, weight, bias).unflatten(1, (-1, self.horizon))
 
-    def _constant(self, name: str, like: Tensor) -> Tensor | None:
-        """A table of the configuration, by steps ahead; typical errors by smoother, and as the logits that they are."""
-        table = getattr(self.config, name)
-        if table is None:
-            return None
-        numbers = torch.tensor(table, dtype=torch.promote_types(like.dtype, torch.float32), device=like.device)
-        return -TYPICAL * numbers.t() if name == "typical_errors" else numbers
+
+def _table(numbers: list[list[float]] | None, like: Tensor) -> Tensor | None:
+    """A table of the configuration in float32 at least; None where there is none."""
+    if numbers is None:
+        return None
+    return torch.tensor(numbers, dtype=torch.promote_types(like.dtype, torch.float32), device=like.device)
 
 
 def averaged(quantiles: list[Tensor]) -> Tensor:

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, linear, log_softmax, nll_loss
 
+from gatedrnn.kernels.backends import observed
 from gatedrnn.shapes import Features, Table, Tokens
 
 CHUNK = 1 << 25
@@ -89,7 +90,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
 
 def _logits(rows: Tensor, matrix: Tensor, given: Tensor | None) -> Tensor:
     """rows @ matrix.T in memory that may be overwritten: a copy of them where they are given."""
-    if not rows.is_cpu:
+    if not rows.is_cpu or observed(rows):  # a mode's tensors must not be there in the next call
         return rows @ matrix.t() if given is None else given.to(rows.dtype, copy=True)
     from gatedrnn.kernels.cpu.scratch import scratch
 

@@ -48,7 +48,7 @@ def denormals_as_zero() -> Iterator[None]:
     """Take numbers below 1e-38 for zero inside, in this thread.
 
     A gradient that shrinks on its way to the first of many steps falls below, where it changes nothing any more, and an
-    operation on it takes a hundred times as long on some processors: an LSTM over 784 steps took ten times its time.
+    operation on it takes many times as long on some processors.
     """
     least = float(torch.finfo(torch.float64).tiny)
     were_zero = least / 2 == 0.0  # torch has no function that says so

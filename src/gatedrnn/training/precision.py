@@ -3,7 +3,6 @@
 import logging
 import subprocess
 import sys
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -11,14 +10,15 @@ from typing import Literal, TypeAlias
 import torch
 
 from gatedrnn.data import TaskData, load_task
+from gatedrnn.errors import UsageError
 from gatedrnn.timing import interleave, ratio_of
 from gatedrnn.training.model import build_model
-from gatedrnn.training.objective import objective_of
 from gatedrnn.training.optimise import denormals_as_zero
-from gatedrnn.training.resources import compile_kernels
+from gatedrnn.training.resources import compile_kernels, loss_of_batch
 from gatedrnn.training.settings import RunSettings
 
-Precision: TypeAlias = Literal["float32", "bfloat16", "auto"]
+Precision: TypeAlias = Literal["float32", "bfloat16"]
+PRECISIONS: tuple[Precision, Precision] = "float32", "bfloat16"
 LOG = logging.getLogger("gatedrnn")
 SECONDS = 2.0
 """Seconds of measuring, where a step takes less."""
@@ -28,10 +28,15 @@ CHILD = "from gatedrnn.training.precision import answer_parent; answer_parent()"
 def faster_precision(settings: RunSettings, data: TaskData) -> Precision:
     """Return bfloat16 where forward and backward of the first batch are faster in it, else float32.
 
-    It must be faster in three of four rounds. Where the processor announces AMX, another process tries it first: some
-    machines end a process that uses it.
+    It must be faster in three of four rounds, on a CPU. Where the processor announces AMX, another process tries it
+    first: some machines end a process that uses it.
+
+    Raises:
+        UsageError: the run is a GPU's, whose steps are not measured.
     """
-    compile_kernels([in_precision(settings, each) for each in ("float32", "bfloat16")])
+    if torch.cuda.is_available():
+        raise UsageError("--precision auto: measures on a CPU alone; name the precision")
+    compile_kernels([in_precision(settings, each) for each in PRECISIONS])
     ratio = _ratio_in_child(settings) if _has_amx() else _ratio(settings, data)
     found: Precision = "bfloat16" if ratio is not None and ratio < 1 else "float32"
     took = "a process that tried it ended" if ratio is None else f"a step in bfloat16 takes {ratio:.2f} times as long"
@@ -39,31 +44,27 @@ def faster_precision(settings: RunSettings, data: TaskData) -> Precision:
     return found
 
 
-def in_precision(settings: RunSettings, precision: Precision) -> RunSettings:
+def in_precision(settings: RunSettings, precision: str) -> RunSettings:
     """Return the settings with this precision."""
     return settings.model_copy(update={"train": settings.train.model_copy(update={"precision": precision})})
 
 
 def _ratio(settings: RunSettings, data: TaskData) -> float:
     """The time of a step in bfloat16 over that in float32, in three of four rounds no more."""
-    device = "cuda" if torch.cuda.is_available() else "cpu"
     batch = data.train.batch(settings.seed, 0, 0, settings.train.batch_size)
-    batch = {name: tensor.to(device) for name, tensor in batch.items()}
     threads = torch.get_num_threads()
-    with torch.random.fork_rng(devices=[]), denormals_as_zero():
-        torch.set_num_threads(settings.threads)
-        model = build_model(settings, data).train().to(device)
-        objective = objective_of(data, model.config, settings.train)
+    try:
+        with torch.random.fork_rng(devices=[]), denormals_as_zero():
+            torch.set_num_threads(settings.threads)
+            model = build_model(settings, data)
 
-        def step(enabled: bool) -> None:
-            objective.begin()
-            with torch.autocast(device, torch.bfloat16, enabled=enabled):
-                loss = objective.loss(model, batch, objective.count(batch))
-            loss.backward()
-            model.zero_grad()
+            def step(run: RunSettings) -> None:
+                loss_of_batch(run, data, model, batch).backward()
+                model.zero_grad()
 
-        steps: dict[str, Callable[[], None]] = {"float32": partial(step, False), "bfloat16": partial(step, True)}
-        samples = interleave(steps, SECONDS, torch.cuda.synchronize if device == "cuda" else None)
+            steps = {each: partial(step, in_precision(settings, each)) for each in PRECISIONS}
+            samples = interleave(steps, SECONDS)
+    finally:
         torch.set_num_threads(threads)
     return ratio_of(samples["bfloat16"], samples["float32"]).high
 

@@ -92,7 +92,7 @@ def _kept_for_backward(run: RunSettings, data: TaskData, batch: Batch) -> int:
         model = build_model(run, data)
         storages = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
         with saved_tensors_hooks(keep, lambda tensor: tensor):
-            loss = _loss(run, data, model, batch)
+            loss = loss_of_batch(run, data, model, batch)
     del loss
     return sum(size for place, size in sizes.items() if place not in storages)
 
@@ -148,10 +148,10 @@ def compile_kernels(runs: Iterable[RunSettings]) -> None:
 def _step(run: RunSettings, data: TaskData) -> None:
     """Forward and backward of the first batch."""
     model = build_model(run, data)
-    _loss(run, data, model, data.train.batch(run.seed, 0, 0, run.train.batch_size)).backward()
+    loss_of_batch(run, data, model, data.train.batch(run.seed, 0, 0, run.train.batch_size)).backward()
 
 
-def _loss(run: RunSettings, data: TaskData, model: GatedRNNPreTrainedModel, batch: Batch) -> Tensor:
+def loss_of_batch(run: RunSettings, data: TaskData, model: GatedRNNPreTrainedModel, batch: Batch) -> Tensor:
     """The loss of a batch in training."""
     objective = objective_of(data, model.config, run.train)
     if run.train.gradient_checkpointing:

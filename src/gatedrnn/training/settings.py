@@ -235,7 +235,7 @@ class TrainSettings(Settings):
     """bfloat16: matrix products in bfloat16, states and weights in float32; auto: the one whose steps are faster here,
     by a measurement of two seconds."""
     compile: bool = False
-    """Compile the whole model by torch.compile, which needs a C++ compiler and takes a minute or two."""
+    """Compile the whole model by torch.compile, which needs a C++ compiler and takes some seconds of it."""
     gradient_checkpointing: bool = False
     """Activation checkpointing: save each layer's input alone and run the layer again in backward: less memory, more
     time."""

@@ -53,6 +53,27 @@ def test_quantiles_and_gradients_are_those_of_the_equations_in_float64(dtype, ho
         assert_equal_within(one, other, dtype, name, gradient=True)
 
 
+def test_layouts_frozen_parts_and_threads_change_no_bit():
+    problem = decoding_problem(torch.float32, horizon=70, forecasts=80)
+    expected = decoding.decode_quantiles(**problem)
+    (wanted,) = gradients(expected, [problem["offsets"]], torch.ones_like(expected))
+    turned = problem | {"offsets": problem["offsets"].detach().mT.contiguous().mT.requires_grad_()}
+    turned |= {name: problem[name].detach() for name in ("mixture", "correction")}
+    threads = torch.get_num_threads()
+    for count in (1, 2):
+        torch.set_num_threads(count)
+        found = decoding.decode_quantiles(**turned)
+        assert torch.equal(found, expected)
+        assert torch.equal(*gradients(found, [turned["offsets"]], torch.ones_like(found)), wanted)
+    scored = scoring_problem(torch.float32, batch=9, origins=20, horizon=60)
+    losses = []
+    for count in (1, 2):
+        torch.set_num_threads(count)
+        losses.append(scoring.pinball_loss(**scored))
+    torch.set_num_threads(threads)
+    assert torch.equal(*losses)
+
+
 def test_quantiles_rise_and_at_the_start_a_smoother_without_errors_is_what_counts():
     """A new network's numbers are 0: the best smoother is the median, and the intervals widen with the root."""
     problem = decoding_problem(torch.float64, given=False)
