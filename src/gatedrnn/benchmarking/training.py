@@ -43,7 +43,7 @@ FLOOR = "floor: products, and one pass over the rest"
 PROFILED = 5
 """The number of profiled steps."""
 PARTS = {
-    "matrix products": ("aten::mm", "aten::addmm", "aten::bmm"),
+    "matrix products": ("aten::mm", "aten::addmm", "aten::bmm", "mkldnn::_linear_pointwise"),
     "torch's LSTM or GRU, products and gates": ("mkldnn_rnn", "aten::lstm", "aten::gru"),
     "gates and scan, or loop": ("scan", "loop_cell"),
     "dropout": ("dropout", "bernoulli"),

@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import layer_norm as normalised
-from torch.nn.functional import linear
 
 from gatedrnn.equations import Equations, Option
+from gatedrnn.kernels.matmul import linear
 from gatedrnn.kernels.op import register_flop_formulas
 from gatedrnn.kinds import kind_of
 from gatedrnn.kinds.definition import ZoneoutMask

@@ -11,7 +11,7 @@ from transformers.utils import can_return_tuple
 from gatedrnn.models.cache import GatedRNNCache
 from gatedrnn.models.configuration import GatedRNNConfig
 from gatedrnn.models.conventions import DOCUMENTS, check_known, kept_states, resets_of
-from gatedrnn.models.modeling import GatedRNNModel, GatedRNNPreTrainedModel, KernelDropout
+from gatedrnn.models.modeling import GatedRNNModel, GatedRNNPreTrainedModel, KernelDropout, KernelLinear
 from gatedrnn.ops.cross_entropy import next_token_loss, token_losses
 from gatedrnn.shapes import Flags
 
@@ -30,9 +30,9 @@ class GatedRNNForCausalLM(GatedRNNPreTrainedModel, GenerationMixin):
         super().__init__(config)
         self.model = GatedRNNModel(config)
         core, width = self.model.output_size, config.embedding_size
-        self.projection = nn.Identity() if core == width else nn.Linear(core, width, bias=False)
+        self.projection = nn.Identity() if core == width else KernelLinear(core, width, bias=False)
         self.head_dropout = KernelDropout(config.head_dropout)
-        self.lm_head = nn.Linear(width, config.vocab_size, bias=False)
+        self.lm_head = KernelLinear(width, config.vocab_size, bias=False)
         self.post_init()
 
     def get_output_embeddings(self) -> nn.Module:

@@ -6,15 +6,16 @@ from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import gelu, linear, silu
+from torch.nn.functional import gelu, silu
 from transformers.utils import ModelOutput
 
 from gatedrnn.kernels.backends import values_unknown
+from gatedrnn.kernels.matmul import linear
 from gatedrnn.models.adaptive_intervals import AdaptiveIntervals
 from gatedrnn.models.cache import GatedRNNCache
 from gatedrnn.models.forecast_configuration import GatedRNNForecastConfig
 from gatedrnn.models.forecast_units import Scale
-from gatedrnn.models.modeling import GatedRNNModel, GatedRNNPreTrainedModel, KernelDropout
+from gatedrnn.models.modeling import GatedRNNModel, GatedRNNPreTrainedModel, KernelDropout, KernelLinear
 from gatedrnn.models.smoothing import LEAST_CHANGE, SMOOTHERS, Smoothed, SmoothingPast, smooth
 from gatedrnn.ops.decode_quantiles import decode_quantiles
 from gatedrnn.ops.pinball_loss import pinball_loss
@@ -105,7 +106,7 @@ def _begun(units: Tensor) -> Tensor | None:
     return None if not values_unknown() and begun.all() else begun
 
 
-class ZeroLinear(nn.Linear):
+class ZeroLinear(KernelLinear):
     """A linear map that begins as 0."""
 
     def reset_parameters(self) -> None:
@@ -127,11 +128,11 @@ class ForecastHead(nn.Module):
         super().__init__()
         self.horizon, self.middle, levels = config.horizon, config.levels.index(0.5), len(config.levels)
         width = config.embedding_size
-        self.hidden, self.dropout = nn.Linear(size, width), KernelDropout(config.head_dropout)
+        self.hidden, self.dropout = KernelLinear(size, width), KernelDropout(config.head_dropout)
         self.mixture = ZeroLinear(width, self.horizon * (SMOOTHERS + len(config.periods)))
         if config.known_size:
-            self.ahead: nn.Linear | None = nn.Linear(width, self.horizon * config.future_size)
-            self.known: nn.Linear | None = nn.Linear(config.known_size, config.future_size, bias=False)
+            self.ahead: nn.Linear | None = KernelLinear(width, self.horizon * config.future_size)
+            self.known: nn.Linear | None = KernelLinear(config.known_size, config.future_size, bias=False)
             self.quantiles = ZeroLinear(config.future_size, levels)
         else:
             self.ahead = self.known = None

@@ -13,6 +13,7 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.modeling_outputs import BaseModelOutputWithPast, SequenceClassifierOutput
 from transformers.utils import can_return_tuple
 
+from gatedrnn.kernels.matmul import linear
 from gatedrnn.kinds import kind_of
 from gatedrnn.layers import RecurrentLayer
 from gatedrnn.layers.arguments import takes
@@ -105,6 +106,13 @@ class KernelDropout(nn.Dropout):
         return dropout(input, self.p, self.training)
 
 
+class KernelLinear(nn.Linear):
+    """`torch.nn.Linear`, multiplied by `gatedrnn.kernels.matmul`."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return linear(input, self.weight, self.bias)
+
+
 class LockedDropout(nn.Dropout):
     """Dropout that zeroes the same features at all steps of a sequence (Gal and Ghahramani 2016, arXiv:1512.05287)."""
 
@@ -128,7 +136,7 @@ class GatedRNNEmbeddings(nn.Module):
             self.map: nn.Module = CharacterEmbedding(*size, *grams) if config.character_grams else nn.Embedding(*size)
         elif config.input_size is not None:
             width = config.embedding_size
-            self.map = nn.Linear(config.input_features, width) if width else nn.Identity()
+            self.map = KernelLinear(config.input_features, width) if width else nn.Identity()
         else:
             raise ValueError("a configuration needs vocab_size (tokens) or input_size (numbers); both are None")
         scales = config.gap_unit is None and (config.channel_means is not None or config.flagged_channels)
@@ -155,8 +163,8 @@ class GatedRNNBlock(GradientCheckpointingLayer):
         self.cell_norm, self.feed_forward_norm = nn.LayerNorm(width), nn.LayerNorm(width)
         self.layer = build_layer(config, cell, width)
         self.layers = 1
-        self.projection = nn.Linear(self.layer.output_size, width, bias=False)
-        self.feed_forward = nn.Sequential(nn.Linear(width, inner), nn.GELU(), nn.Linear(inner, width))
+        self.projection = KernelLinear(self.layer.output_size, width, bias=False)
+        self.feed_forward = nn.Sequential(KernelLinear(width, inner), nn.GELU(), KernelLinear(inner, width))
         self.dropout = KernelDropout(config.dropout)
 
     def forward(
@@ -450,7 +458,7 @@ class Member(nn.Module):
         super().__init__()
         self.model = GatedRNNModel(config)
         self.head_dropout = KernelDropout(config.head_dropout)
-        self.classifier = nn.Linear(features, config.num_labels)
+        self.classifier = KernelLinear(features, config.num_labels)
 
 
 class GatedRNNClassifier(GatedRNNPreTrainedModel):
@@ -465,7 +473,7 @@ class GatedRNNClassifier(GatedRNNPreTrainedModel):
         self.model = GatedRNNModel(config)
         self.head_dropout = KernelDropout(config.head_dropout)
         features = self.model.output_size * (POOLINGS[config.pooling] if self.pools else 1)
-        self.classifier = nn.Linear(features, config.num_labels)
+        self.classifier = KernelLinear(features, config.num_labels)
         self.others = nn.ModuleList(Member(config, features) for _ in range(config.members - 1))
         self.linear_path = _path_of(config) if self.pools else None
         self.post_init()

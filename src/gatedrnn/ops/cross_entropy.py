@@ -8,6 +8,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy, linear, log_softmax, nll_loss
 
 from gatedrnn.kernels.backends import observed
+from gatedrnn.kernels.matmul import add_product_over_rows, product_into, product_over_rows
 from gatedrnn.shapes import Features, Table, Tokens
 
 CHUNK = 1 << 25
@@ -70,11 +71,11 @@ class _LinearCrossEntropy(torch.autograd.Function):
             logits = _logits(chunk, matrix, None if given is None else given[start : start + step])
             total += _cross_entropy(logits, wanted, factor if of_rows or of_weight else None).sum()
             if grad_rows is not None:
-                torch.mm(logits, matrix, out=grad_rows[start : start + step])
+                product_into(grad_rows[start : start + step], logits, matrix.t())
             if of_weight and grad_weight is None:
-                grad_weight = (logits.t() @ chunk).to(wide)
+                grad_weight = product_over_rows(logits, chunk).to(wide)
             elif grad_weight is not None:
-                grad_weight += logits.t() @ chunk
+                add_product_over_rows(grad_weight, logits, chunk)
         ctx.save_for_backward(grad_rows, grad_weight)
         ctx.dtypes = rows.dtype, weight.dtype
         return total * factor
@@ -95,7 +96,10 @@ def _logits(rows: Tensor, matrix: Tensor, given: Tensor | None) -> Tensor:
     from gatedrnn.kernels.cpu.scratch import scratch
 
     memory = scratch(len(rows), len(matrix), rows.dtype)
-    return torch.mm(rows, matrix.t(), out=memory) if given is None else memory.copy_(given)
+    if given is not None:
+        return memory.copy_(given)
+    product_into(memory, rows, matrix)
+    return memory
 
 
 def _product_dtype(hidden: Tensor) -> torch.dtype:

@@ -27,6 +27,7 @@ from gatedrnn.data import load_task
 from gatedrnn.data.token_cache import cache_folder
 from gatedrnn.errors import Damaged, FolderTaken, Interrupted, NonFiniteLoss
 from gatedrnn.models import GatedRNNForSequenceClassification
+from gatedrnn.models.modeling import KernelLinear
 from gatedrnn.processes import Ended, ended_by_signals
 from gatedrnn.records import sync, write_whole
 from gatedrnn.training import checkpoint
@@ -138,7 +139,7 @@ def test_a_loss_that_is_not_finite_stops_the_run_and_keeps_the_checkpoint(tmp_pa
 
 
 def test_a_gradient_that_is_not_finite_reaches_no_weight(tmp_path, monkeypatch):
-    forward, check, seen = torch.nn.Linear.forward, Trainer._check_finite, {}
+    forward, check, seen = KernelLinear.forward, Trainer._check_finite, {}
 
     def overflowing(self, x):
         output = forward(self, x)
@@ -147,7 +148,7 @@ def test_a_gradient_that_is_not_finite_reaches_no_weight(tmp_path, monkeypatch):
 
     def poison(progress):
         if progress.step == 6:
-            monkeypatch.setattr(torch.nn.Linear, "forward", overflowing)
+            monkeypatch.setattr(KernelLinear, "forward", overflowing)
 
     def weights_after(self, what, value):
         seen["finite"] = all(p.isfinite().all() for p in self.model.parameters())

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from gatedrnn.equations import LoopEquations, Recurrent, output_of
 from gatedrnn.kernels.backends import accumulation_dtype, native_kernels
+from gatedrnn.kernels.matmul import product_over_rows
 from gatedrnn.kernels.op import FLOPS, Gradients, Shape, products, register_gradient, through
 from gatedrnn.kinds.definition import iterate, zero_masked_steps
 from gatedrnn.kinds.loop.rows import LoopProgram, trace_loop
@@ -202,7 +203,7 @@ def _products(weight: Tensor, pairs: list[tuple[Tensor, Tensor]]) -> Tensor:
         if time_first(right):
             left, right = left.transpose(0, 1), right.transpose(0, 1)
         end = begin + left.shape[2]
-        torch.mm(left.flatten(0, 1).t(), right.flatten(0, 1), out=gradient[begin:end])
+        gradient[begin:end] = product_over_rows(left.flatten(0, 1), right.flatten(0, 1))
         begin = end
     return gradient
 

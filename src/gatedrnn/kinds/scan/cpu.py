@@ -14,7 +14,6 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import linear
 
 from gatedrnn.codegen.row import ADD, Row
 from gatedrnn.kernels.cpu.rows import (
@@ -30,6 +29,7 @@ from gatedrnn.kernels.cpu.rows import (
 from gatedrnn.kernels.cpu.scratch import scratch
 from gatedrnn.kernels.cpu.threads import share_out, threads_for
 from gatedrnn.kernels.cpu.views import flags
+from gatedrnn.kernels.matmul import add_product_over_rows, product, product_into, product_over_rows
 from gatedrnn.kinds.scan.definition import ScanGradients
 from gatedrnn.kinds.scan.loops import NONE, RUN, RUN_BACKWARD, Plan, Rows, Sums
 from gatedrnn.kinds.scan.rows import CellProgram, CellRows
@@ -130,13 +130,13 @@ def scan_gradient(
     gradient = gradient.to(series.dtype)
     if weight is None:
         return _gradients(backward, gradient, None, None)
-    grad_x = torch.empty_like(x).copy_(gradient @ weight) if of_x else None
-    return _gradients(backward, grad_x, None, gradient.flatten(0, 1).t() @ x.flatten(0, 1))
+    grad_x = torch.empty_like(x).copy_(product(gradient, weight.t())) if of_x else None
+    return _gradients(backward, grad_x, None, product_over_rows(gradient.flatten(0, 1), x.flatten(0, 1)))
 
 
 def _multiplied(x: Series, weight: Tensor) -> Series:
     """Multiply each step with weight.T, in the order in which steps lie in memory."""
-    return linear(x, weight) if x.is_contiguous() else linear(x.transpose(0, 1), weight).transpose(0, 1)
+    return product(x, weight) if x.is_contiguous() else product(x.transpose(0, 1), weight).transpose(0, 1)
 
 
 def _projections(program: CellProgram, series: Series, drive: Series | None) -> tuple[Series, ...]:
@@ -164,11 +164,8 @@ def _by_pieces(
         gradient = scratch(piece.rows.stop - piece.rows.start, len(weight), x.dtype)
         backward.run(piece.plan, _piece_sites(gradient, piece, len(x), by_step, gates))
         if rows_of_grad_x is not None:
-            torch.mm(gradient, transposed.t(), out=rows_of_grad_x[piece.rows])
-        if gradient.dtype == grad_transposed.dtype:
-            grad_transposed.addmm_(rows_of_x[piece.rows].t(), gradient)
-        else:
-            grad_transposed += rows_of_x[piece.rows].t() @ gradient
+            product_into(rows_of_grad_x[piece.rows], gradient, transposed)
+        add_product_over_rows(grad_transposed, rows_of_x[piece.rows], gradient)
     return grad_x, grad_transposed.t().to(weight.dtype).contiguous()
 
 

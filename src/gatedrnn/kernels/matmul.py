@@ -1,0 +1,119 @@
+"""Matrix products in float32 by the faster of the two libraries that torch brings for a CPU.
+
+torch multiplies by MKL, which on AMD's processors leaves AVX-512 unused; oneDNN, by which torch runs convolutions and
+LSTMs, uses it. There a product by oneDNN takes less than half the time, and a training step is little but products. On
+other processors both are alike, and torch's own choice stands. torch offers no switch between the two; the operation
+that calls oneDNN is the one that `torch.compile` writes.
+"""
+
+import platform
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from gatedrnn.kernels.backends import observed
+from gatedrnn.shapes import Features
+
+WORTH = 1 << 21
+"""Multiply-adds from which a product makes up for the dearer call."""
+
+
+def linear(x: Features, weight: Tensor, bias: Tensor | None = None) -> Features:
+    """`torch.nn.functional.linear`, by oneDNN where that is faster.
+
+    Args:
+        x: (*, features).
+        weight: (outputs, features).
+        bias: (outputs,).
+
+    Example:
+        >>> linear(torch.ones(2, 3), torch.ones(4, 3)).tolist()[0]
+        [3.0, 3.0, 3.0, 3.0]
+    """
+    if torch.compiler.is_compiling() or not has_faster() or observed(x) or torch.is_autocast_enabled("cpu"):
+        return functional.linear(x, weight, bias)
+    if not _by_onednn(x, weight):
+        return functional.linear(x, weight, bias)
+    learnt = any(each is not None and each.requires_grad for each in (x, weight, bias))
+    return _Linear.apply(x, weight, bias) if learnt and torch.is_grad_enabled() else _onednn(x, weight, bias)
+
+
+def product(x: Features, weight: Tensor, bias: Tensor | None = None) -> Features:
+    """x @ weight.T + bias as `linear` has it, without a gradient and for tensors that nothing follows."""
+    return _onednn(x, weight, bias) if _by_onednn(x, weight) else functional.linear(x, weight, bias)
+
+
+def product_over_rows(left: Tensor, right: Tensor) -> Tensor:
+    """left.T @ right of two matrices with as many rows, as `product`: the gradient of a weight."""
+    if not _by_onednn(left.t(), right.t()):
+        return left.t() @ right
+    if left.shape[1] <= right.shape[1]:
+        return _onednn(left.t(), right.t(), None)
+    return _onednn(right.t(), left.t(), None).t()  # it is slow where there are more rows than columns
+
+
+def product_into(out: Tensor, x: Tensor, weight: Tensor) -> None:
+    """Write x @ weight.T of two matrices to `out`, as `product`."""
+    if _by_onednn(x, weight):
+        out.copy_(_onednn(x, weight, None))
+    else:
+        torch.mm(x, weight.t(), out=out)
+
+
+def add_product_over_rows(total: Tensor, left: Tensor, right: Tensor) -> None:
+    """Add left.T @ right to `total`, which may be of a wider dtype."""
+    if left.dtype != total.dtype or _by_onednn(left.t(), right.t()):
+        total += product_over_rows(left, right)
+    else:
+        total.addmm_(left.t(), right)
+
+
+class _Linear(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        ctx.save_for_backward(x, weight)
+        return _onednn(x, weight, bias)
+
+    @staticmethod
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
+        x, weight = ctx.saved_tensors
+        of_x, of_weight, of_bias = ctx.needs_input_grad
+        rows, inputs = upstream.flatten(0, -2), x.flatten(0, -2)
+        by_rows = (lambda left, right: left.t() @ right) if torch.is_grad_enabled() else product_over_rows
+        return (
+            linear(upstream, weight.t()) if of_x else None,
+            by_rows(rows, inputs) if of_weight else None,
+            rows.sum(0) if of_bias else None,
+        )
+
+
+@cache
+def has_faster() -> bool:
+    """Whether oneDNN is the faster library here: for AMD's processors with AVX-512."""
+    from gatedrnn.records import processor
+
+    return (
+        torch.backends.mkldnn.is_available()
+        and torch.backends.cpu.get_cpu_capability() == "AVX512"
+        and "AMD" in f"{processor()} {platform.processor()}"
+        and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+    )
+
+
+def _by_onednn(x: Tensor, weight: Tensor) -> bool:
+    return (
+        x.dtype == torch.float32 == weight.dtype
+        and x.is_cpu
+        and x.dim() > 1
+        and x.numel() * len(weight) >= WORTH
+        and has_faster()
+        and bool(torch.backends.mkldnn.enabled)
+    )
+
+
+def _onednn(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    result: Tensor = torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
+    return result
