@@ -32,7 +32,7 @@ class GatedRNNForCausalLM(GatedRNNPreTrainedModel, GenerationMixin):
         core, width = self.model.output_size, config.embedding_size
         self.projection = nn.Identity() if core == width else KernelLinear(core, width, bias=False)
         self.head_dropout = KernelDropout(config.head_dropout)
-        self.lm_head = KernelLinear(width, config.vocab_size, bias=False)
+        self.lm_head: nn.Linear = KernelLinear(width, config.vocab_size, bias=False)
         self.post_init()
 
     def get_output_embeddings(self) -> nn.Module:
