@@ -15,7 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 from datasets import ClassLabel, Dataset, Features, Value
 from pages import SHARED, needs_shared_data
-from text_files import as_separated, load, numbered_rows, refused, seconds_of, write, write_rows, written
+from text_files import as_separated, load, numbered_rows, refused, write, write_rows, written
+from timed import seconds_of
 from transformers import AutoTokenizer
 
 from gatedrnn import unpacking

@@ -1,7 +1,6 @@
 """Files of texts and labels, as a user may have them."""
 
 import json
-import time
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -19,17 +18,6 @@ def refused(said, read, *given, **named):
         read(*given, **named)
     assert "\n" not in str(caught.value) and len(str(caught.value)) < 1_000
     return str(caught.value)
-
-
-def seconds_of(work):
-    """The least processor time of three calls: a collection of garbage or an import falls into one of them."""
-
-    def timed():
-        start = time.process_time()
-        work()
-        return time.process_time() - start
-
-    return min(timed() for _ in range(3))
 
 
 def same(one, other):

@@ -1,7 +1,10 @@
 """Products by oneDNN are those of `torch.nn.functional.linear`, with their gradients, in any layout and transform."""
 
+from itertools import product
+
 import pytest
 import torch
+from timed import seconds_of
 from tolerances import assert_equal_within
 from torch.nn import functional
 
@@ -58,6 +61,31 @@ def test_products_over_rows_add_up_in_whatever_has_more_columns(wide):
     out = torch.empty(5_000, 70)
     matmul.product_into(out, left, matrix := torch.randn(70, left.shape[1]))
     assert_equal_within(out, left.double() @ matrix.double().t(), torch.float32, "product")
+
+
+PARTS = {
+    "whole": lambda rows, columns: torch.randn(rows, columns),
+    "columns": lambda rows, columns: torch.randn(rows, 3 * columns)[:, columns : 2 * columns],
+    "every other row": lambda rows, columns: torch.randn(2 * rows, columns)[::2],
+    "one row again and again": lambda rows, columns: torch.randn(1, columns).expand(rows, columns),
+    "turned": lambda rows, columns: torch.randn(columns, rows).t(),
+    "columns, turned": lambda rows, columns: torch.randn(columns, 3 * rows)[:, rows : 2 * rows].t(),
+}
+
+
+@pytest.mark.parametrize(("first", "second"), [*product(PARTS, PARTS)])
+def test_parts_of_tensors_are_multiplied_right_and_take_no_longer_than_by_torch(first, second):
+    x, weight, narrow = PARTS[first](2_000, 96), PARTS[second](80, 96), PARTS[second](2_000, 80)
+    works = {
+        "rows": (matmul.product, lambda one, other: one @ other.t(), x, weight),
+        "gradient": (matmul.product_over_rows, lambda one, other: one.t() @ other, x, narrow),
+        "gradient, turned": (matmul.product_over_rows, lambda one, other: one.t() @ other, narrow, x),
+    }
+    for name, (ours, torchs, one, other) in works.items():
+        exact = torchs(one.double(), other.double())
+        assert_equal_within(ours(one, other), exact, torch.float32, name, gradient=True)
+        longest = 20 * seconds_of(lambda: torchs(one, other))  # noqa: B023, called here
+        assert seconds_of(lambda: ours(one, other)) < longest, f"{name}: as slow as a loop over elements"  # noqa: B023
 
 
 def test_what_is_frozen_gets_no_product_and_no_gradient(calls):
