@@ -67,7 +67,7 @@ PARTS = {
     "whole": lambda rows, columns: torch.randn(rows, columns),
     "columns": lambda rows, columns: torch.randn(rows, 3 * columns)[:, columns : 2 * columns],
     "every other row": lambda rows, columns: torch.randn(2 * rows, columns)[::2],
-    "one row again and again": lambda rows, columns: torch.randn(1, columns).expand(rows, columns),
+    "one row again and again": lambda rows, columns: torch.randint(9, (1, columns)).float().expand(rows, columns),
     "turned": lambda rows, columns: torch.randn(columns, rows).t(),
     "columns, turned": lambda rows, columns: torch.randn(columns, 3 * rows)[:, rows : 2 * rows].t(),
 }
