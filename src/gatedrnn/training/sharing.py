@@ -73,8 +73,8 @@ class Replicas:
     def __init__(self, accelerator: Accelerator, model: GatedRNNPreTrainedModel, optimizer: MakeOptimizer) -> None:
         self.accelerator = accelerator
         self.optimizer = optimizer(model)
-        # Accelerate saves and moves what it prepares. Its own step, which would scale losses in float16, is not used: it
-        # looks for packages on the disk every time.
+        # Accelerate saves and moves what it prepares. Its own step, which would scale losses in float16, is not used:
+        # it looks for packages on the disk every time.
         self.model, _ = accelerator.prepare(model, self.optimizer)
         self.bare: GatedRNNPreTrainedModel = accelerator.unwrap_model(self.model)
 
