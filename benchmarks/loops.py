@@ -278,7 +278,7 @@ def main(arguments: Sequence[str]) -> None:
         }
         for title, each in found.items()
     }  # fmt: skip
-    record = {"environment": environment(), "steps": STEPS, "rounds": ROUNDS, "origins": origins, "tables": tables}
+    record = {**environment(), "steps": STEPS, "rounds": ROUNDS, "origins": origins, "tables": tables}
     write_whole(output, json.dumps(record, indent=1))
 
 

@@ -86,7 +86,7 @@ def _row(spread: Spread) -> list[float]:
 def main(arguments: Sequence[str]) -> None:
     """Compare the trees that the arguments name, the newest last, and write a record."""
     output, *named = arguments
-    found: dict[str, Any] = {"environment": environment(), "trees": {}, "threads": {}}
+    found: dict[str, Any] = {**environment(), "trees": {}, "threads": {}}
     for threads in THREADS:
         trees = [Tree(name, Path(folder), threads) for name, folder in (word.split("=", 1) for word in named)]
         rows = []

@@ -23,6 +23,10 @@ from gatedrnn.training.settings import RunSettings
 RESULTS = Path(__file__).parents[1] / "results"
 PROBES = ("probes/default", "probes/other-seeds", "probes/more-seeds")
 """One suite, three times with other seeds."""
+LAYERS, PEERS = ("bench/layers", "bench/layers-intel"), "bench/peers"
+"""Layers on AMD's processor and on Intel's, and on AMD's another library's."""
+DROP_IN = "bench/drop-in", "bench/drop-in-intel"
+"""Layers that stand in for torch's, on both."""
 TRAINING = "forward+backward"
 """The mode of `gatedrnn bench`."""
 PLAIN = {
@@ -174,6 +178,11 @@ def ratio(record: BenchRecord, section: str, mode: str, numerator: str, denomina
     return next(q.ratio for q in record.ratios if wanted == (q.section, q.mode, q.numerator, q.denominator, q.shape))
 
 
+def on_both(section: str, numerator: str, denominator: str, shape: Shape) -> list[float]:
+    """A ratio of forward and backward on the processors that layers were measured on."""
+    return [ratio(bench(name), section, TRAINING, numerator, denominator, shape) for name in LAYERS]
+
+
 def plain_scores(results: ComparisonResults, name: str) -> PlainScores:
     return next(scores for scores in results.baseline.plain if scores.name == name)
 
@@ -197,6 +206,12 @@ def between(ratios: Iterable[float]) -> tuple[str, str]:
     """The smallest and the largest."""
     ordered = sorted(ratios)
     return times(ordered[0]), times(ordered[-1])
+
+
+def span(ratios: Iterable[float]) -> Words:
+    """The smallest and the largest, once where both have the same digits."""
+    low, high = between(ratios)
+    return same(low) if low == high else Words(f"{low} to {high}", f"{low}~{high}")
 
 
 def rounded(speed: float) -> str:

@@ -11,13 +11,15 @@ from statistics import mean
 
 from deck import Chart, Mark, Slide, Words, joined, same, write
 from measured import (
+    DROP_IN,
+    LAYERS,
+    PEERS,
     PROBES,
     TRAINING,
     Probed,
     articles,
     bar,
     bench,
-    between,
     comparison,
     contender,
     difference,
@@ -26,6 +28,7 @@ from measured import (
     kept_run,
     kind,
     machine,
+    on_both,
     percentage,
     perplexity_over,
     plain,
@@ -37,6 +40,7 @@ from measured import (
     rounded,
     seeds,
     share,
+    span,
     times,
     trained,
     training_rows,
@@ -47,6 +51,9 @@ from gatedrnn.study.probe_summary import HOLDS
 
 NAME = "which-cell"
 EQUAL_WIDTH = Words("equal width", "같은 은닉 크기")
+CHARTS_OF_ONE = Words(
+    "Charts are of the processor that is named below.", "차트는 아래에 적은 프로세서에서 잰 값입니다."
+)
 THREADS = (2, 1)
 """Numbers of threads of the kept benchmarks."""
 CHANCE = 0.02
@@ -127,27 +134,34 @@ def short_texts() -> Slide:
 
 
 def long_sequences() -> Slide:
-    record, family = bench("bench/layers"), bench("bench/family")
+    record, peers, family = bench(LAYERS[0]), bench(PEERS), bench("bench/family")
     shapes = sorted(record.settings.sizes.layers, key=lambda shape: shape[1])
     batch, steps, width = shapes[-1]
     others = {"nn.LSTM": "`nn.LSTM`", "minGRU-pytorch minGRU": "minGRU-pytorch", "nn.GRU": "`nn.GRU`"}
-    slower = {name: ratio(record, "layers", TRAINING, name, "mingru", shapes[-1]) for name in others}
-    lstm, gru = times(slower["nn.LSTM"]), times(slower["nn.GRU"])
+    slower = {
+        name: ratio(
+            *((record, "layers") if name.startswith("nn.") else (peers, "peers")), TRAINING, name, "mingru", shapes[-1]
+        )
+        for name in others
+    }
+    lstm, gru = (span(on_both("layers", name, "mingru", shapes[-1])) for name in ("nn.LSTM", "nn.GRU"))
     by_shape = {shape: ratio(record, "layers", TRAINING, "nn.LSTM", "mingru", shape) for shape in shapes}
-    range_lstm = between(by_shape.values())
-    range_gru = between(ratio(record, "layers", TRAINING, "nn.GRU", "mingru", shape) for shape in shapes)
+    range_lstm, range_gru = (
+        span(each for shape in shapes for each in on_both("layers", name, "mingru", shape))
+        for name in ("nn.LSTM", "nn.GRU")
+    )
     sizes = {c.contender: f"{c.value:,.0f}" for c in family.counts if c.mode == "parameters of a layer"}
     return Slide(
         "long-sequences",
         need=Words("long sequences on a CPU", "CPU에서 긴 시퀀스"),
         take=same("`mingru`"),
         reason=Words(
-            f"forward and backward, batch {batch}, {steps:,} steps, width {width}: {gru} times as fast as `nn.GRU`, "
-            f"{lstm} times as fast as `nn.LSTM` (over {len(shapes)} shapes {' to '.join(range_gru)} and "
-            f"{' to '.join(range_lstm)})",
-            f"순전파와 역전파, 배치 {batch}, {steps:,}스텝, 은닉 크기 {width}: `nn.GRU`보다 {gru}배, "
-            f"`nn.LSTM`보다 {lstm}배 빠름(모양 {len(shapes)}가지에서 {'~'.join(range_gru)}배, "
-            f"{'~'.join(range_lstm)}배)",
+            f"forward and backward, batch {batch}, {steps:,} steps, width {width}, two processors: {gru.en} times as "
+            f"fast as `nn.GRU`, {lstm.en} times as fast as `nn.LSTM` (over {len(shapes)} shapes {range_gru.en} and "
+            f"{range_lstm.en})",
+            f"순전파와 역전파, 배치 {batch}, {steps:,}스텝, 은닉 크기 {width}, 프로세서 두 가지: "
+            f"`nn.GRU`보다 {gru.ko}배, `nn.LSTM`보다 {lstm.ko}배 빠름(모양 {len(shapes)}가지에서 {range_gru.ko}배, "
+            f"{range_lstm.ko}배)",
         ),
         charts=[
             Chart(
@@ -182,13 +196,14 @@ def long_sequences() -> Slide:
                 "층 하나만 잰 값입니다. 모델에서는 임베딩, 출력층, 옵티마이저의 시간이 더해집니다.",
             ),
             Words("No GPU was measured.", "GPU에서는 측정하지 않았습니다."),
+            CHARTS_OF_ONE,
         ],
         settings=joined(
             Words("forward and backward, float32, no data", "순전파와 역전파, float32, 데이터 없음"),
             EQUAL_WIDTH,
             machine(record.measured.environment, record.measured.threads),
         ),
-        records=["bench/layers", "bench/family"],
+        records=[*LAYERS, PEERS, "bench/family"],
         holds=min(slower.values()) > 1 and record.measured.gpu is None,
     )
 
@@ -437,15 +452,19 @@ def forecasts() -> Slide:
 
 
 def faster_gru() -> Slide:
-    record, drop_in = bench("bench/layers"), bench("bench/drop-in")
+    record, drop_in = bench(LAYERS[0]), [bench(name) for name in DROP_IN]
     width, sizes = record.settings.sizes.length_width, record.settings.sizes.loops
     long = {shape: ratio(record, "loops", TRAINING, "nn.GRU", "gru", shape) for shape in sizes}
-    lstm = [ratio(record, "loops", TRAINING, "lstm", "nn.LSTM", shape) for shape in sizes]
-    slowest, fastest = between(long.values())
-    ours = [found for found in drop_in.ratios if (found.numerator, found.denominator) == ("gru", "nn.GRU")]
-    gains = [1 / found.ratio for found in ours if found.mode.startswith(TRAINING)]
-    steps = [1 / found.ratio for found in ours if found.mode.startswith("one step")]
-    (b0, t0, _), (b1, t1, _) = min(long, key=long.get), max(long, key=long.get)
+    lstm = [each for shape in sizes for each in on_both("loops", "lstm", "nn.LSTM", shape)]
+    by_processor = [
+        [found for found in kept.ratios if (found.numerator, found.denominator) == ("gru", "nn.GRU")]
+        for kept in drop_in
+    ]
+    ours, every = by_processor[0], [found for kept in by_processor for found in kept]
+    gains = [1 / found.ratio for found in every if found.mode.startswith(TRAINING)]
+    steps = [1 / found.ratio for found in every if found.mode.startswith("one step")]
+    (b0, t0, _), (b1, t1, _) = ends = min(long, key=long.get), max(long, key=long.get)
+    slowest, fastest = (span(on_both("loops", "nn.GRU", "gru", shape)) for shape in ends)
 
     def chart(threads: int) -> Chart:
         mode = f"{TRAINING}, {plural(threads, 'thread')}"
@@ -470,17 +489,17 @@ def faster_gru() -> Slide:
         need=Words("`nn.GRU` itself, faster on a CPU", "CPU에서 더 빠른 `nn.GRU`"),
         take=same("`gru`"),
         reason=Words(
-            f"forward and backward, width {width}: {slowest} times as fast as `nn.GRU` at batch {b0} of {t0} steps, "
-            f"{fastest} times at batch {b1} of {t1}, with its state dict",
-            f"순전파와 역전파, 은닉 크기 {width}: 배치 {b0}, {t0}스텝에서 `nn.GRU`보다 {slowest}배, "
-            f"배치 {b1}, {t1}스텝에서 {fastest}배 빠름, state dict 호환",
+            f"forward and backward, width {width}, two processors: {slowest.en} times as fast as `nn.GRU` at "
+            f"batch {b0} of {t0} steps, {fastest.en} times at batch {b1} of {t1}, with its state dict",
+            f"순전파와 역전파, 은닉 크기 {width}, 프로세서 두 가지: 배치 {b0}, {t0}스텝에서 "
+            f"`nn.GRU`보다 {slowest.ko}배, 배치 {b1}, {t1}스텝에서 {fastest.ko}배 빠름, state dict 호환",
         ),
         charts=[chart(threads) for threads in THREADS],
         limits=[
             Words(
-                f"The title is about the shapes in bold. Over all {len(gains)} measured pairs of shape and threads it "
-                f"is {min(gains):.2f} to {max(gains):.0f} times.",
-                f"제목은 굵게 표시한 모양에서 잰 값입니다. 모양과 스레드 수의 조합 {len(gains)}개 전체에서는 "
+                f"The title is about the shapes in bold. Over all {len(gains)} measurements of shapes, threads and "
+                f"processors it is {min(gains):.2f} to {max(gains):.0f} times.",
+                f"제목은 굵게 표시한 모양에서 잰 값입니다. 모양, 스레드 수, 프로세서의 조합 {len(gains)}개 전체에서는 "
                 f"{min(gains):.2f}~{max(gains):.0f}배입니다.",
             ),
             Words(
@@ -497,7 +516,7 @@ def faster_gru() -> Slide:
             Words(f"width {width}, the same weights", f"은닉 크기 {width}, 같은 가중치"),
             machine(record.measured.environment, record.measured.threads),
         ),
-        records=["bench/layers", "bench/drop-in"],
+        records=[*LAYERS, *DROP_IN],
         holds=min(*gains, *long.values()) > 1 and {shape[2] for shape in long} == {width},
     )
 

@@ -33,7 +33,7 @@ RUNS = sorted({path.parents[1] for path in KEPT if path.name == "result.json"})
 MOST_BYTES, MOST_PICTURES = 300_000, 2
 BEFORE_COMMITS = "2026-11-26"
 """Records of days before name no commit."""
-COMMITLESS = {"bench", "bench/family", "bench/forecast", "bench/training"}
+COMMITLESS = {"bench"}
 """Benchmarks of those days, when a ratio was that of two medians. What is measured again has a commit, and leaves."""
 KERNELS, MARK = "2026-11-24", "kernels before 2781c3d"
 """Records of days before are of other kernels; those of LSTM layers are torch's, then and now."""
