@@ -26,7 +26,16 @@ html_show_sphinx = False
 html_math_renderer = "mathml"
 html_theme_options = {"top_of_page_buttons": []}
 
-extensions = ["myst_nb", "sphinx_design", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "lists", "course", "links"]
+extensions = [
+    "myst_nb",
+    "sphinx_design",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "lists",
+    "course",
+    "links",
+    "pictures",
+]
 exclude_patterns = ["_build"]
 myst_heading_anchors = 3
 myst_enable_extensions = ["colon_fence", "dollarmath"]
