@@ -5,18 +5,26 @@
 writes the notebooks as .ipynb, the Korean ones into FOLDER/ko.
 
 A Korean notebook, `learn/ko/NAME.md`, names each code cell of `learn/NAME.md` by an empty one of the same `:name:`, and
-reads its code when it is built. Equal code is executed once: the second language finds the outputs in the cache.
+reads its code when it is built. A block of it, `{translations}`, has the words of comments and strings in Korean: what
+a learner reads in code, on axes and in what is printed.
 """
 
+import io
 import os
 import re
 import sys
+import tokenize
 from pathlib import Path
+
+import yaml
 
 LEARN = Path(__file__).parent / "learn"
 
+WRITTEN = tokenize.COMMENT, tokenize.STRING
+
 LINK = re.compile(r"\]\((?P<path>[\w./-]+\.md)(?P<place>#[\w-]+)?\)")
 NOTEBOOK = re.compile(r"\d+-.*\.md")
+TRANSLATIONS = re.compile(r"^```\{translations\}\n(?P<table>.*?)^```\n", re.M | re.S)
 CELL = re.compile(r"^```\{code-cell\}[^\n]*\n:name: (?P<name>[\w-]+)\n(?P<body>.*?)^```$", re.M | re.S)
 
 
@@ -25,18 +33,47 @@ def cells(notebook: str) -> dict[str, str]:
     return {found["name"]: found[0] for found in CELL.finditer(notebook)}
 
 
+def spoken(cell: str, table: dict[str, str]) -> str:
+    """A code cell whose comments and strings have the words of a table, whole phrases, the longest first."""
+    if not table:
+        return cell
+    head, body, fence = re.fullmatch(r"(```\{code-cell\}\n(?::[^\n]*\n)*)(.*?)(```)", cell, re.S).groups()
+    longest = sorted(table, key=len, reverse=True)
+    phrases = re.compile("|".join(rf"(?<!\w){re.escape(phrase)}(?!\w)" for phrase in longest))
+
+    def said(token):
+        computed = token.type == tokenize.STRING and "f" in token.string[:2].lower()  # names in its braces are code
+        parts = re.split(r"(\{[^{}]*\})" if computed else "(?!)", token.string)
+        parts[::2] = [phrases.sub(lambda found: table[found[0]], part) for part in parts[::2]]
+        return "".join(parts)
+
+    lines = body.splitlines(keepends=True)
+    for token in reversed([*tokenize.generate_tokens(io.StringIO(body).readline)]):
+        if token.type in WRITTEN:
+            (first, start), (last, end) = token.start, token.end
+            whole = lines[first - 1][:start] + said(token) + lines[last - 1][end:]
+            lines[first - 1 : last] = whole.splitlines(keepends=True)
+    return head + "".join(lines) + fence
+
+
 def translated(korean: str, english: str) -> str:
     """A Korean notebook with the code of the English one.
 
     Raises:
-        ValueError: they do not name the same cells in the same order, or a Korean cell is not empty.
+        ValueError: they do not name the same cells in the same order, a Korean cell is not empty, or a translation is of
+            words that no code has.
     """
+    found = TRANSLATIONS.search(korean)
+    table = yaml.safe_load(found["table"]) if found else {}
+    korean = TRANSLATIONS.sub("", korean)
+    if unused := [words for words in table if words not in english]:
+        raise ValueError(f"translations of {unused}, which no code has")
     code, named = cells(english), [found["name"] for found in CELL.finditer(korean)]
     if named != list(code):
         raise ValueError(f"code cells {named}, in English {list(code)}")
     if filled := [found["name"] for found in CELL.finditer(korean) if found["body"].strip()]:
         raise ValueError(f"code cells {filled} are not empty: their code belongs in the English notebook")
-    return CELL.sub(lambda found: code[found["name"]], korean)
+    return CELL.sub(lambda found: spoken(code[found["name"]], table), korean)
 
 
 def notebooks():

@@ -1,9 +1,11 @@
 """The course: both languages have one code and one outline, exercises have solutions, and every notebook runs."""
 
+import io
 import os
 import re
 import subprocess
 import sys
+import tokenize
 
 import pytest
 from pages import ROOT, SHARED, needs_shared_data
@@ -35,11 +37,30 @@ def formulas(notebook):
 def test_both_languages_have_one_code_one_outline_and_the_same_formulas():
     for name in NOTEBOOKS:
         english, korean = ENGLISH[name], KOREAN[name]
-        assert course.cells(course.translated(korean, english)) == course.cells(english), name
+        in_korean = course.cells(course.translated(korean, english))
+        assert {key: code_of(cell) for key, cell in in_korean.items()} == {
+            key: code_of(cell) for key, cell in course.cells(english).items()
+        }, name
         assert [headings(korean), formulas(korean)] == [headings(english), formulas(english)], name
         assert f"(ko/{name}.md)" in english and f"(../{name}.md)" in korean
         assert all(f"({name}.md)" in (course.LEARN / language / "index.md").read_text() for language in ("", "ko"))
         assert english.count("**Expect**") == korean.count("**예상**") >= 3, name
+
+
+def tokens_of(cell):
+    body = re.sub(r"^(```.*|:\w+: .*)$", "", cell, flags=re.M)
+    return list(tokenize.generate_tokens(io.StringIO(body).readline))
+
+
+def code_of(cell):
+    """A cell's code without what a learner reads: comments and strings."""
+    return [token.string for token in tokens_of(cell) if token.type not in course.WRITTEN]
+
+
+def phrases_of(cell):
+    """What a learner reads of a cell: comments, and strings that have words."""
+    words = [token.string for token in tokens_of(cell) if token.type in course.WRITTEN]
+    return [each for each in words if len(re.findall(r"[A-Za-z]{2,}", re.sub(r"\{[^}]*\}", "", each))) > 1]
 
 
 def exercises(notebook):
@@ -77,6 +98,23 @@ def test_a_translation_that_differs_is_refused():
     assert course.translated(f"하나\n{empty}", one) == f"하나\n{one}"
     refused(ValueError, "in English", course.translated, empty, one + two)
     refused(ValueError, "not empty", course.translated, one, one)
+
+
+def test_comments_and_strings_are_translated_and_nothing_else_of_the_code():
+    code = """```{code-cell}
+:name: one
+:tags: [hide-cell]
+def step(x):
+    \'\'\'A step of time.
+    And more.\'\'\'
+    return f"step {step}: a step of time", x  # a step, steps
+```
+"""
+    korean = "```{translations}\nstep: 스텝\na step of time: 시간의 스텝\n```\n```{code-cell}\n:name: one\n```\n"
+    made = course.translated(korean, code)
+    assert "def step(x):" in made and ":tags: [hide-cell]" in made and "{translations}" not in made
+    assert "A 스텝 of time.\n    And more." in made and 'f"스텝 {step}: 시간의 스텝", x  # a 스텝, steps' in made
+    refused(ValueError, "no code has", course.translated, korean.replace("step:", "walk:", 1), code)
 
 
 @pytest.mark.slow
