@@ -60,7 +60,7 @@ def translated(korean: str, english: str) -> str:
     """A Korean notebook with the code of the English one.
 
     Raises:
-        ValueError: they do not name the same cells in the same order, a Korean cell is not empty, or a translation is of
+        ValueError: cells are not the same ones in the same order, a Korean one is not empty, or a translation is of
             words that no code has.
     """
     found = TRANSLATIONS.search(korean)

@@ -15,6 +15,7 @@ sys.path.insert(0, str(ROOT / "docs"))
 import course
 
 NOTEBOOKS = [path.stem for path in sorted(course.LEARN.glob("[0-9]*.md"))]
+LONGEST = 88  # letters of a line of code
 MINUTES = 3  # of each notebook at most, on two cores
 ENGLISH = {name: (course.LEARN / f"{name}.md").read_text() for name in NOTEBOOKS}
 KOREAN = {name: (course.LEARN / "ko" / f"{name}.md").read_text() for name in NOTEBOOKS}
@@ -57,10 +58,10 @@ def code_of(cell):
     return [token.string for token in tokens_of(cell) if token.type not in course.WRITTEN]
 
 
-def phrases_of(cell):
-    """What a learner reads of a cell: comments, and strings that have words."""
-    words = [token.string for token in tokens_of(cell) if token.type in course.WRITTEN]
-    return [each for each in words if len(re.findall(r"[A-Za-z]{2,}", re.sub(r"\{[^}]*\}", "", each))) > 1]
+def sentences_of(cell):
+    """A cell's comments and docstrings, and its strings with words side by side."""
+    spoken = [token.string for token in tokens_of(cell) if token.type in course.WRITTEN]
+    return [each for each in spoken if re.search(r"[a-z]{2,},? [a-z]{2,}", re.sub(r"\{[^}]*\}", "", each))]
 
 
 def exercises(notebook):
@@ -115,6 +116,19 @@ def step(x):
     assert "def step(x):" in made and ":tags: [hide-cell]" in made and "{translations}" not in made
     assert "A 스텝 of time.\n    And more." in made and 'f"스텝 {step}: 시간의 스텝", x  # a 스텝, steps' in made
     refused(ValueError, "no code has", course.translated, korean.replace("step:", "walk:", 1), code)
+
+
+@pytest.mark.parametrize("name", [name for name in NOTEBOOKS if "**Goals.**" in ENGLISH[name]])
+def test_a_lecture_has_goals_a_summary_short_lines_and_speaks_the_learners_language(name):
+    english, korean = ENGLISH[name], course.translated(KOREAN[name], ENGLISH[name])
+    for page, goals, summary, after in (
+        (english, "**Goals.**", "## Summary", "**Next.**"), (korean, "**목표.**", "## 정리", "**다음.**"),
+    ):  # fmt: skip
+        assert page.index(goals) < page.index("{code-cell}") < page.index(summary) < page.index(after)
+        code = [line for cell in course.cells(page).values() for line in cell.splitlines()]
+        assert [line for line in code if len(line) > LONGEST] == []
+    for cell in course.cells(korean).values():
+        assert [said for said in sentences_of(cell) if not re.search("[가-힣]", said)] == []
 
 
 @pytest.mark.slow

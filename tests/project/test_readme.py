@@ -60,7 +60,7 @@ def test_every_score_and_difference_with_an_interval_is_a_kept_one():
         kept |= {with_interval(scores) for row in results.ranked() for scores in row.scores.values()}
         for pair in results.pairs:
             kept |= {difference_in_words(own.difference, results) for own in (pair, pair.turned(results.metric.score))}
-    for page in (ROOT / "docs" / "results.md", ROOT / "docs" / "learn" / "08-verdict.md"):
+    for page in (ROOT / "docs" / "results.md", ROOT / "docs" / "learn" / "09-verdict.md"):
         scores = re.findall(INTERVAL, page.read_text(encoding="utf-8"))
         assert scores and [score for score in scores if score not in kept] == []
 
