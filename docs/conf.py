@@ -34,6 +34,7 @@ extensions = [
     "lists",
     "course",
     "links",
+    "figures",
     "pictures",
 ]
 exclude_patterns = ["_build"]

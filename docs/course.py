@@ -53,7 +53,7 @@ def spoken(cell: str, table: dict[str, str]) -> str:
             (first, start), (last, end) = token.start, token.end
             whole = lines[first - 1][:start] + said(token) + lines[last - 1][end:]
             lines[first - 1 : last] = whole.splitlines(keepends=True)
-    return head + "".join(lines) + fence
+    return phrases.sub(lambda found: table[found[0]], head) + "".join(lines) + fence
 
 
 def translated(korean: str, english: str) -> str:

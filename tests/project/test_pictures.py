@@ -4,6 +4,8 @@ import re
 import sys
 from xml.etree import ElementTree
 
+import matplotlib
+import matplotlib.pyplot as plt
 import pytest
 import torch
 from pages import ROOT
@@ -13,6 +15,7 @@ from gatedrnn.registry import CELLS
 from gatedrnn.study.settings import LADDERS
 
 sys.path.insert(0, str(ROOT / "docs"))
+import figures
 import pictures
 from pictures import sequences, words
 
@@ -65,3 +68,23 @@ def test_files_follow_the_theme_of_the_system_and_a_name_that_is_none_is_refused
     assert all("prefers-color-scheme" in path.read_text() for path in tmp_path.iterdir())
     with pytest.raises(ValueError, match="no picture 'lstm' 4"):
         pictures.picture("lstm", 4)
+
+
+def test_a_figure_of_a_notebook_has_the_colour_of_the_page_a_sentence_and_names_of_its_own(tmp_path):
+    with matplotlib.rc_context(figures.DRAWN):
+        figure, axes = plt.subplots()
+        axes.plot([1, 2], color="black", label="a line")
+        axes.set_title("letters")
+        axes.legend()
+        figure.savefig(tmp_path / "figure.svg")
+        plt.close(figure)
+    svg = (tmp_path / "figure.svg").read_text()
+    one, other = (ElementTree.fromstring(figures.inline(svg, 'a "line"', number)) for number in (1, 2))
+    assert one.get("role") == "img" and one.get("aria-label") == 'a "line"'
+    text = ElementTree.tostring(one, "unicode")
+    assert "currentColor" in text and figures.INK not in text and "#000000" not in text
+    assert "letters" in "".join(one.itertext()), "text stays text"
+    first, second = ({element.get("id") for element in each.iter()} - {None} for each in (one, other))
+    assert first and not first & second
+    used = re.findall(r"url\(#([^)]+)\)", text) + re.findall(r'href="#([^"]+)"', text)
+    assert used and set(used) <= first
