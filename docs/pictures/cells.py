@@ -6,7 +6,7 @@ input alone has a line to x only. A circle is a product or a sum, channel by cha
 
 from collections.abc import Callable
 
-from pictures.drawing import Drawing
+from pictures.drawing import ACCENT, Drawing
 
 TOP, MIDDLE, GATES, H, X = 44, 94, 146, 196, 216
 """Heights: state, operations between, gates, and the lines that gates read."""
@@ -24,10 +24,8 @@ class CellDrawing(Drawing):
         """Whether that stage is drawn; what follows then has its colour."""
         if self.stage and stage > self.stage:
             return False
-        self.colour = self.new_colour if stage == self.stage else "currentColor"
+        self.colour = ACCENT if stage == self.stage else "currentColor"
         return True
-
-    new_colour = "var(--color-brand-content, #2f7fd6)"
 
     def state(self, name: str) -> None:
         """The line along the top."""

@@ -3,7 +3,7 @@
 What a picture has had before is drawn in that colour, and what it shows for the first time in the site's accent.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from html import escape
 
@@ -99,15 +99,3 @@ class Drawing:
             f'<svg xmlns="http://www.w3.org/2000/svg" class="drawn" {size} role="img" style="{FONT}" '
             f'aria-label="{escape(description)}">{own if own_file else ""}{"".join(self.shapes)}</svg>'
         )
-
-
-def side_by_side(drawings: Sequence[Drawing], gap: float = 24) -> Drawing:
-    """One picture of several, from left to right."""
-    whole = Drawing(
-        sum(each.width for each in drawings) + gap * (len(drawings) - 1), max(d.height for d in drawings), {}
-    )
-    x = 0.0
-    for each in drawings:
-        whole.shapes.append(f'<g transform="translate({x:g} 0)">{"".join(each.shapes)}</g>')
-        x += each.width + gap
-    return whole

@@ -1,7 +1,7 @@
 """Matrix products in float32 by the faster of the two libraries that torch brings for a CPU.
 
 torch multiplies by MKL, which on AMD's processors leaves AVX-512 unused; oneDNN, by which torch runs convolutions and
-LSTMs, uses it. There a product by oneDNN takes less than half the time, and a training step is little but products. On
+LSTMs, uses it. There a product by oneDNN takes far less time, and a training step is little but products. On
 other processors both are alike, and torch's own choice stands. torch offers no switch between the two; the operation
 that calls oneDNN is the one that `torch.compile` writes.
 """
@@ -41,9 +41,15 @@ def linear(x: Features, weight: Tensor, bias: Tensor | None = None) -> Features:
     return _Linear.apply(x, weight, bias) if learnt and torch.is_grad_enabled() else _onednn(x, weight, bias)
 
 
-def product(x: Features, weight: Tensor, bias: Tensor | None = None) -> Features:
-    """x @ weight.T + bias as `linear` has it, without a gradient and for tensors that nothing follows."""
-    return _onednn(x, weight, bias) if _by_onednn(x, weight) else functional.linear(x, weight, bias)
+def product(x: Features, weight: Tensor, memory: Tensor | None = None) -> Features:
+    """x @ weight.T as `linear` has it, without a gradient and for tensors that nothing follows.
+
+    Args:
+        memory: where the product of two matrices may be written; that of oneDNN is always new.
+    """
+    if _by_onednn(x, weight):
+        return _onednn(x, weight, None)
+    return functional.linear(x, weight) if memory is None else torch.mm(x, weight.t(), out=memory)
 
 
 def product_over_rows(left: Tensor, right: Tensor) -> Tensor:

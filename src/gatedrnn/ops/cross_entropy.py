@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy, linear, log_softmax, nll_loss
 
 from gatedrnn.kernels.backends import observed
-from gatedrnn.kernels.matmul import add_product_over_rows, product_into, product_over_rows
+from gatedrnn.kernels.matmul import add_product_over_rows, product, product_into, product_over_rows
 from gatedrnn.shapes import Features, Table, Tokens
 
 CHUNK = 1 << 25
@@ -96,10 +96,7 @@ def _logits(rows: Tensor, matrix: Tensor, given: Tensor | None) -> Tensor:
     from gatedrnn.kernels.cpu.scratch import scratch
 
     memory = scratch(len(rows), len(matrix), rows.dtype)
-    if given is not None:
-        return memory.copy_(given)
-    product_into(memory, rows, matrix)
-    return memory
+    return product(rows, matrix, memory) if given is None else memory.copy_(given)
 
 
 def _product_dtype(hidden: Tensor) -> torch.dtype:
