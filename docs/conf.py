@@ -35,7 +35,7 @@ extensions = [
     "course",
     "links",
     "figures",
-    "pictures",
+    "pictures.directive",
 ]
 exclude_patterns = ["_build"]
 myst_heading_anchors = 3

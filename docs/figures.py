@@ -10,9 +10,6 @@ import re
 from html import escape
 from pathlib import Path
 
-from docutils import nodes
-from sphinx.errors import ExtensionError
-
 INK = "#010203"
 """The colour of text and axes in a drawn figure, in whose place the page's stands."""
 DRAWN = {
@@ -48,6 +45,9 @@ def inline(svg: str, alternative: str, number: int) -> str:
 
 def draw(app, doctree, page):
     """Put the figures of a notebook into its page."""
+    from docutils import nodes  # here: `inline` is tested where no documentation is built
+    from sphinx.errors import ExtensionError
+
     count = itertools.count(1)
     for image in [*doctree.findall(nodes.image)]:
         path = Path(app.srcdir, image["uri"])

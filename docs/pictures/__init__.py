@@ -1,20 +1,6 @@
-"""Pictures of the documentation, as a Sphinx extension and as files.
-
-    python docs/pictures FOLDER
-
-writes each in both languages. A page says
-
-    ```{picture} lstm 2
-    ```
-
-for the LSTM as far as its second stage, in the page's language, with lines in the colour of its text; below it stands
-what a reader hears who does not see it.
-"""
+"""Pictures of the documentation; `python docs/pictures FOLDER` writes each as a file, in both languages."""
 
 from pathlib import Path
-
-from docutils import nodes
-from docutils.parsers.rst import Directive
 
 from pictures import cells, sequences
 from pictures.drawing import Drawing
@@ -65,20 +51,3 @@ def write(folder: Path) -> None:
         for language in ("en", "ko"):
             drawn = _drawing(name, stage, _words(language)).svg(described(name, stage, language), own_file=True)
             (folder / f"{name}{f'-{stage}' if stage else ''}.{language}.svg").write_text(drawn + "\n", encoding="utf-8")
-
-
-class Picture(Directive):
-    """A picture in a page."""
-
-    required_arguments, optional_arguments = 1, 1
-
-    def run(self) -> list[nodes.Node]:
-        page = self.state.document.settings.env.docname
-        name, stage = self.arguments[0], int(self.arguments[1]) if len(self.arguments) > 1 else 0
-        drawn = picture(name, stage, "ko" if "/ko/" in f"/{page}" else "en")
-        return [nodes.raw("", f'<figure class="drawn">{drawn}</figure>', format="html")]
-
-
-def setup(app) -> dict[str, bool]:
-    app.add_directive("picture", Picture)
-    return {"parallel_read_safe": True, "parallel_write_safe": True}
