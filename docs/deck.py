@@ -86,7 +86,7 @@ class Chart(NamedTuple):
         has_means = has_seeds and any(mark.value is not None for mark in self.marks)
         parts = [
             (has_means, Words("dot: mean", "점: 평균")),
-            (has_intervals, Words("line: 95 % interval", "선: 95 % 신뢰구간")),
+            (has_intervals, Words("line: 95 % interval", "선: 95% 신뢰구간")),
             (has_seeds, Words("rings: seeds", "작은 원: 시드")),
         ]
         return joined(*(words for drawn, words in parts if drawn), by=", ")
@@ -98,6 +98,8 @@ class Slide(NamedTuple):
     anchor: str
     need: Words
     take: Words
+    cost: Words
+    """The price of that choice."""
     reason: Words
     """A sentence on what was measured; also the title of the slide."""
     charts: Sequence[Chart]

@@ -102,7 +102,7 @@ class Probed(NamedTuple):
         rows = self.first.rows[self.longest]
         title = Words(
             f"scaled accuracy at {self.longest:,} steps, {plural(rows, 'row')}; seeds without a mistake",
-            f"{self.longest:,}스텝, {rows}행의 정규화 정확도, 오류가 없는 시드 수",
+            f"{self.longest:,}스텝, 예제 {rows}개의 정규화 정확도, 오류가 없는 시드 수",
         )
         return Chart(title, [
             Mark(same(f"`{cell}`"), self.exact(cell), None, None, self.at(cell, self.longest), kind(cell == taken))

@@ -78,6 +78,10 @@ def short_texts() -> Slide:
         "short-texts",
         need=Words("fast training, short texts", "짧은 텍스트의 빠른 학습"),
         take=same("`mingru`"),
+        cost=Words(
+            "with equal parameters it trains more slowly than `lstm`",
+            "파라미터 수를 맞추면 `lstm`보다 학습이 느립니다",
+        ),
         reason=Words(
             f"AG News: {faster:.1f} times the tokens/s of `lstm` with equal width, no difference in accuracy shown",
             f"AG News: 같은 은닉 크기에서 토큰/초가 `lstm`의 {faster:.1f}배, 정확도 차이는 확인되지 않음",
@@ -117,7 +121,7 @@ def short_texts() -> Slide:
         settings=joined(
             Words(
                 f"{training_rows(results)} training rows, {results.data.examples['test']:,} test rows",
-                f"학습 {training_rows(results)}행, 테스트 {results.data.examples['test']:,}행",
+                f"학습 예제 {training_rows(results)}개, 테스트 예제 {results.data.examples['test']:,}개",
             ),
             seeds(len(lstm.runs)),
             Words(
@@ -155,6 +159,10 @@ def long_sequences() -> Slide:
         "long-sequences",
         need=Words("long sequences on a CPU", "CPU에서 긴 시퀀스"),
         take=same("`mingru`"),
+        cost=Words(
+            "nothing that flips or turns with the input can be tracked",
+            "입력에 따라 뒤집히거나 회전하는 상태는 추적하지 못합니다",
+        ),
         reason=Words(
             f"forward and backward, batch {batch}, {steps:,} steps, width {width}, two processors: {gru.en} times as "
             f"fast as `nn.GRU`, {lstm.en} times as fast as `nn.LSTM` (over {len(shapes)} shapes {range_gru.en} and "
@@ -225,6 +233,7 @@ def word_language_model() -> Slide:
         "word-language-model",
         need=Words("a word language model", "단어 단위 언어 모델"),
         take=Words("blocks of `mingru`", "`mingru` 블록"),
+        cost=Words("the parameters of the blocks, on top of the core", "순환부 밖에 블록의 파라미터가 더 듭니다"),
         reason=Words(
             f"WikiText-2: perplexity {blocks}, `lstm` {classic} (equal cores, {few.en})",
             f"WikiText-2: 퍼플렉시티 {blocks}, `lstm`은 {classic}(순환부 크기 동일, {few.ko})",
@@ -304,6 +313,7 @@ def character_language_model() -> Slide:
         "character-language-model",
         need=Words("a character language model", "글자 단위 언어 모델"),
         take=same("`lstm`"),
+        cost=Words("steps run one after another", "스텝을 하나씩 차례로 계산합니다"),
         reason=Words(
             f"Tiny Shakespeare: {classic} nats, `mingru` {minimal} (equal parameters, {few.en})",
             f"Tiny Shakespeare: {classic} nat, `mingru`는 {minimal}(파라미터 수 동일, {few.ko})",
@@ -376,6 +386,7 @@ def forecasts() -> Slide:
         "forecasts",
         need=Words("forecasts", "시계열 예측"),
         take=same("`mingru`, `gru`"),
+        cost=Words("a training, where naive methods need none", "나이브 방법에는 필요 없는 학습이 듭니다"),
         reason=Words(
             f"M4 hourly: MASE of `mingru` {mingru:.3f}, boosted trees {boosted:.3f}; ETTh1: MSE of `gru` "
             f"{shown['gru-layers']}, DLinear {shown[linear]}",
@@ -488,6 +499,7 @@ def faster_gru() -> Slide:
         "faster-gru",
         need=Words("`nn.GRU` itself, faster on a CPU", "CPU에서 더 빠른 `nn.GRU`"),
         take=same("`gru`"),
+        cost=Words("none: values and state dict are torch's", "없음: 값과 state dict가 torch와 같습니다"),
         reason=Words(
             f"forward and backward, width {width}, two processors: {slowest.en} times as fast as `nn.GRU` at "
             f"batch {b0} of {t0} steps, {fastest.en} times at batch {b1} of {t1}, with its state dict",
@@ -530,6 +542,10 @@ def parity() -> Slide:
         "parity",
         need=Words("a state that flips (parity)", "부호가 뒤집히는 상태(패리티)"),
         take=same("`signed-mingru`"),
+        cost=Words(
+            "no group in which order matters, no `gaps`",
+            "순서가 중요한 군은 다루지 못하고 `gaps`를 받지 않습니다",
+        ),
         reason=Words(
             f"exact at {probe.longest:,} steps in {taken.en} seeds; `mingru` stays at chance",
             f"시드 {taken.ko}가 {probe.longest:,}스텝에서 오류 없음, `mingru`는 무작위 수준",
@@ -564,6 +580,10 @@ def order_matters() -> Slide:
         "order-matters",
         need=Words("a state where order matters (S3)", "순서가 중요한 상태(S3)"),
         take=same("`block-orthogonal`"),
+        cost=Words(
+            "small errors of angles add up over tens of thousands of steps",
+            "수만 스텝에 걸쳐 각도의 작은 오차가 쌓입니다",
+        ),
         reason=Words(
             f"exact at {probe.longest:,} steps in {taken.en} seeds, in parallel over time",
             f"시드 {taken.ko}가 {probe.longest:,}스텝에서 오류 없음, 시간 축 병렬 실행",
@@ -624,6 +644,10 @@ def recall() -> Slide:
         "recall",
         need=Words("associative recall", "연상 회상"),
         take=same("`lstm`, `gru`"),
+        cost=Words(
+            "steps run one after another, and little is left beyond the training length",
+            "스텝을 하나씩 차례로 계산하며, 학습 길이를 넘으면 거의 남지 않습니다",
+        ),
         reason=Words(
             f"{lstm} and {gru} at the training length, the best scan cell {scan}; on selective copying `mingru` "
             f"{mingru}, `lstm` {poor}",
@@ -687,6 +711,7 @@ def baselines() -> Slide:
         "baselines",
         need=Words("to know whether a network pays off", "신경망이 유리한지 확인"),
         take=Words("a plain baseline first", "단순한 베이스라인부터"),
+        cost=Words("no state that follows a stream", "스트림을 따라가는 상태가 없습니다"),
         reason=Words(
             f"PhysioNet: AUROC of boosted trees {forest.mean:.3f}, `gru-d` {network.mean:.3f}; ArrowHead: accuracy of "
             f"MiniRocket {best:.3f}, `gru` {gru:.3f}",
@@ -733,8 +758,8 @@ def baselines() -> Slide:
             Words(
                 f"test rows: ArrowHead {arrow.data.examples['test']}, AG News {ag_news.data.examples['test']:,}, "
                 f"spoken digits {spoken.data.examples['test']}",
-                f"테스트 행: ArrowHead {arrow.data.examples['test']}, AG News {ag_news.data.examples['test']:,}, 음성 "
-                f"숫자 {spoken.data.examples['test']}",
+                f"테스트 예제: ArrowHead {arrow.data.examples['test']}, AG News {ag_news.data.examples['test']:,}, "
+                f"음성 숫자 {spoken.data.examples['test']}",
             ),
             Words(
                 f"{len(forest.folds)} folds of PhysioNet; seeds of the others: {counts}",

@@ -6,6 +6,7 @@ import sys
 from html import unescape
 
 import pytest
+from browser import launched, needs_a_browser
 from pages import ENGLISH, KOREAN, ROOT
 from refusals import refused
 
@@ -29,7 +30,7 @@ def pages(tmp_path_factory):
 
 def text_of(html):
     """The text that a reader sees."""
-    return unescape(re.sub(r"<style>.*?</style>|<[^>]+>", "", html, flags=re.S))
+    return unescape(re.sub(r"<(style|script)>.*?</\1>|<[^>]+>", "", html, flags=re.S))
 
 
 def decision_table(html):
@@ -58,7 +59,7 @@ def test_a_page_is_whole_and_both_languages_show_the_same_numbers(pages):
     assert len(english) > 300 and english == korean
     for language, html in pages.items():
         assert f'<html lang="{language}">' in html
-        assert not re.search(r"https?:|<script|<link|<img|@import|url\(", html)
+        assert not re.search(r"https?:|<script\b[^>]|<link|<img|@import|url\(", html)
         links, anchors = re.findall(r'href="([^"]+)"', html), re.findall(r'id="([^"]+)"', html)
         assert {f"#{slide.anchor}" for slide in SLIDES} <= set(links)
         assert {link.removeprefix("#") for link in links} <= {*anchors, *FILES.values()}
@@ -77,3 +78,19 @@ def test_words_that_the_records_refute_are_refused(tmp_path):
     first, second, *_ = SLIDES
     refuted = [first._replace(holds=False), second]
     refused(ValueError, f"words of {first.anchor}$", deck.write, tmp_path, slides.NAME, refuted)
+
+
+@needs_a_browser
+def test_a_presenters_keys_turn_the_slides(pages, tmp_path):
+    (tmp_path / "slides.html").write_text(pages["en"])
+    with launched() as browser:
+        tab = browser.new_page(viewport={"width": 1280, "height": 720})
+        tab.goto((tmp_path / "slides.html").as_uri())
+        shown = []
+        for key in ("ArrowRight", "PageDown", "ArrowLeft", "End", "ArrowRight", "Home", "ArrowLeft"):
+            tab.keyboard.press(key)
+            shown.append(tab.evaluate("location.hash").removeprefix("#"))
+            top = tab.evaluate("id => document.getElementById(id).getBoundingClientRect().top", shown[-1])
+            assert abs(top) < 5 or key in ("End", "ArrowRight")  # the last slide may not reach the top
+    first, second, *_, last = (slide.anchor for slide in SLIDES)
+    assert shown == [first, second, first, last, last, "table", "table"]
