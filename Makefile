@@ -74,12 +74,30 @@ src/gatedrnn/view/page.html: view/package-lock.json view/build.mjs $(wildcard vi
 	cd view && npm ci --ignore-scripts --no-audit --no-fund && npm test && npm run build
 
 # The documentation, anew each time since every page shows the table of contents; a warning is an error.
-docs: $(VENV)/.docs docs/_build/extra/window/text.html docs/_build/extra/slides/which-cell.html
+# Pages first, in both languages at once; then slides and the window's models, which take longest to come. What is up to
+# date is kept.
+SITE := docs/_build/html
+EXTRA := docs/_build/extra/slides/which-cell.html docs/_build/extra/window/text.html
+docs: $(VENV)/.docs
+	$(MAKE) --jobs 2 --output-sync=line pages-en pages-ko
+	$(MAKE) $(EXTRA)
+	cp -R docs/_build/extra/. $(SITE)
+	$(BIN)/python docs/links.py $(SITE)
+	@echo "Documentation: $(SITE)/index.html"
+
+.PHONY: pages-en pages-ko
+pages-en:
+	$(BIN)/sphinx-build -W --keep-going docs $(SITE)
+
+pages-ko:
+	$(BIN)/sphinx-build -W --keep-going -c docs -D language=ko docs/learn/ko $(SITE)/learn/ko
+
+docs/_build/extra/window/text.html docs/_build/extra/slides/which-cell.html
 	$(BIN)/sphinx-build -E -W --keep-going -q docs docs/_build/html
 	@echo "Documentation: docs/_build/html/index.html"
 
 docs/_build/extra/window/text.html: docs/window.py src/gatedrnn/view/page.html | $(VENV)/.docs
-	OMP_NUM_THREADS=2 $(BIN)/python docs/window.py $(@D)
+	$(BIN)/python docs/window.py $(@D)
 
 docs/_build/extra/slides/which-cell.html: docs/slides.py docs/measured.py docs/deck.py docs/templates/slides.html \
 		$(wildcard results/*/*.json results/*/*/*.json) | $(VENV)/.docs

@@ -12,7 +12,8 @@ from docutils.utils.math.latex2mathml import tex2mathml
 import gatedrnn
 from gatedrnn import __version__
 
-sys.path.insert(0, str(Path(__file__).parent))  # where the extensions `lists`, `course` and `links` lie
+sys.path.insert(0, str(Path(__file__).parent))  # where our extensions lie
+from names import INVENTORIES, OUTSIDE
 
 project = "gatedrnn"
 author = copyright = "the gatedrnn contributors"
@@ -20,7 +21,6 @@ release = __version__
 html_title = f"gatedrnn {__version__}"
 html_theme = "furo"
 html_static_path = ["static"]
-html_extra_path = ["_build/extra"]  # pages of the window and slides, by docs/window.py and docs/slides.py
 html_css_files = ["pages.css"]
 html_show_sphinx = False
 html_math_renderer = "mathml"
@@ -28,16 +28,21 @@ html_theme_options = {"top_of_page_buttons": []}
 
 extensions = [
     "myst_nb",
+    "sphinx_copybutton",
     "sphinx_design",
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
+    "sphinx.ext.intersphinx",
+    "names",
+    "cell_pages",
     "lists",
     "course",
-    "links",
     "figures",
     "pictures.directive",
 ]
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "learn/ko", "jupyter_execute"]  # the Korean course is a site of its own
+copybutton_selector = "div.highlight-python pre, div.highlight-ipython3 pre, div.highlight-bash pre, div.cell_input pre"
+intersphinx_mapping = {name: (site, str(INVENTORIES / f"{name}.txt")) for name, site in OUTSIDE.items()}
 myst_heading_anchors = 3
 myst_enable_extensions = ["colon_fence", "dollarmath"]
 
@@ -54,7 +59,7 @@ def made_of():
 
 # The notebooks of the course run once for both languages. Code blocks of other pages run in tests/project/test_docs.py.
 nb_execution_mode = "cache"
-nb_execution_cache_path = str(Path(__file__).parent / "_build" / f"notebooks-{made_of()}")
+nb_execution_cache_path = str(Path(__file__).parent / "_build" / f"notebooks-{made_of()}")  # of Korean: see setup
 nb_execution_timeout = 300
 nb_execution_raise_on_error = True
 nb_execution_in_temp = True
@@ -99,7 +104,15 @@ def formula(translator, node):
     raise SkipNode
 
 
+def of_language(app, config):
+    """The two sites are built side by side, so that what they keep is apart."""
+    if config.language == "ko":
+        config.html_title = "gatedrnn 강좌"
+        config.nb_execution_cache_path += "-ko"
+
+
 def setup(app):
+    app.connect("config-inited", of_language, priority=100)
     # Formulas that a browser draws and reads aloud by itself; Sphinx's own way asks a server for MathJax.
     app.add_html_math_renderer("mathml", (inline_formula, None), (formula, None))
     app.connect("autodoc-process-docstring", as_restructured_text, priority=400)  # before napoleon reads the sections

@@ -4,25 +4,31 @@
 
 writes the notebooks as .ipynb, the Korean ones into FOLDER/ko.
 
+The Korean course is a site of its own within the other, with its own menu and search; links between both are of HTML.
+
 A Korean notebook, `learn/ko/NAME.md`, names each code cell of `learn/NAME.md` by an empty one of the same `:name:`, and
 reads its code when it is built. A block of it, `{translations}`, has the words of comments and strings in Korean: what
 a learner reads in code, on axes and in what is printed.
 """
 
+import base64
 import io
 import os
 import re
 import sys
 import tokenize
+from html import escape
 from pathlib import Path
 
+import pictures
 import yaml
 
 LEARN = Path(__file__).parent / "learn"
 
 WRITTEN = tokenize.COMMENT, tokenize.STRING
 
-LINK = re.compile(r"\]\((?P<path>[\w./-]+\.md)(?P<place>#[\w-]+)?\)")
+LINK = re.compile(r"\[(?P<words>[^\]]*)\]\((?P<path>[\w./-]+\.md)(?P<place>#[\w-]+)?\)")
+PICTURE = re.compile(r"^```\{picture\} (?P<name>[\w-]+) ?(?P<stage>\d*)\n```$", re.M)
 NOTEBOOK = re.compile(r"\d+-.*\.md")
 TRANSLATIONS = re.compile(r"^```\{translations\}\n(?P<table>.*?)^```\n", re.M | re.S)
 CELL = re.compile(r"^```\{code-cell\}[^\n]*\n:name: (?P<name>[\w-]+)\n(?P<body>.*?)^```$", re.M | re.S)
@@ -53,7 +59,10 @@ def spoken(cell: str, table: dict[str, str]) -> str:
             (first, start), (last, end) = token.start, token.end
             whole = lines[first - 1][:start] + said(token) + lines[last - 1][end:]
             lines[first - 1 : last] = whole.splitlines(keepends=True)
-    return phrases.sub(lambda found: table[found[0]], head) + "".join(lines) + fence
+    head = re.sub(
+        r"^:mystnb:.*", lambda option: phrases.sub(lambda found: table[found[0]], option[0]), head, flags=re.M
+    )
+    return head + "".join(lines) + fence
 
 
 def translated(korean: str, english: str) -> str:
@@ -84,48 +93,109 @@ def notebooks():
         yield korean.relative_to(LEARN), translated(korean.read_text(), english)
 
 
-def linked(text: str, page: Path, folder: Path) -> str:
-    """A page's text as a notebook in `folder`: its links lead to the notebooks there, and else to the documentation."""
-    into = (folder / page).parent
+def linked(text: str, page: Path, folder: Path | None = None) -> str:
+    """A page's text as a notebook: its links lead to the notebooks beside it, in a folder also to the documentation's
+    pages. Without a folder, for a reader who has the notebook alone, those are words.
+    """
+    into = (folder / page).parent if folder else None
 
     def link(match):
         target = (LEARN / page).parent.joinpath(match["path"]).resolve()
-        written = target.relative_to(LEARN).with_suffix(".ipynb") if NOTEBOOK.match(target.name) else None
-        there = target if written is None else (folder / written).resolve()
-        return f"]({Path(os.path.relpath(there, into.resolve())).as_posix()}{match['place'] or ''})"
+        if NOTEBOOK.match(target.name):
+            there = Path(os.path.relpath(target.with_suffix(".ipynb"), (LEARN / page).parent)).as_posix()
+        elif into is None:
+            return match["words"]
+        else:
+            there = Path(os.path.relpath(target, into.resolve())).as_posix()
+        return f"[{match['words']}]({there}{match['place'] or ''})"
 
     return LINK.sub(link, text)
 
 
-def write(folder):
-    """All notebooks as .ipynb; the cells of solutions are folded."""
+def drawn(text: str, language: str) -> str:
+    """A page whose pictures are images within it, for readers without this site."""
+
+    def image(match):
+        name, stage = match["name"], int(match["stage"] or 0)
+        said = pictures.described(name, stage, language)
+        svg = base64.b64encode(pictures.picture(name, stage, language, own_file=True).encode()).decode()
+        return f"![{said}](data:image/svg+xml;base64,{svg})"
+
+    return PICTURE.sub(image, text)
+
+
+def as_notebook(path: Path, text: str, folder: Path | None = None):
+    """A page of the course as a Jupyter notebook; the cells of solutions are folded."""
+    import jupytext
+
+    language = "ko" if path.parent.name == "ko" else "en"
+    notebook = jupytext.reads(drawn(linked(text, path, folder), language), fmt="md:myst")
+    for cell in notebook.cells:
+        if "hide-cell" in cell.metadata.get("tags", []):
+            cell.metadata["jupyter"] = {"source_hidden": True, "outputs_hidden": True}
+    return notebook
+
+
+def write(folder: Path, language: str | None = None, within_site: bool = False) -> None:
+    """Notebooks as .ipynb, those of one language or all."""
     import jupytext
 
     for path, text in notebooks():
-        into = (folder / path).with_suffix(".ipynb")
-        into.parent.mkdir(parents=True, exist_ok=True)
-        notebook = jupytext.reads(linked(text, path, folder), fmt="md:myst")
-        for cell in notebook.cells:
-            if "hide-cell" in cell.metadata.get("tags", []):
-                cell.metadata["jupyter"] = {"source_hidden": True, "outputs_hidden": True}
-        jupytext.write(notebook, into)
+        if language in (None, "ko" if path.parent.name == "ko" else "en"):
+            into = (folder / path).with_suffix(".ipynb")
+            into.parent.mkdir(parents=True, exist_ok=True)
+            jupytext.write(as_notebook(path, text, None if within_site else folder), into)
+
+
+def between(text: str, korean: bool) -> str:
+    """A page whose links to the other language's site are HTML, which Sphinx leaves as it is."""
+
+    def link(match):
+        path, place = match["path"], match["place"] or ""
+        if path.startswith("../") if korean else re.search(r"\bko/", path):
+            return f'<a href="{path.removesuffix(".md")}.html{place}">{match["words"]}</a>'
+        return match[0]
+
+    return LINK.sub(link, text)
 
 
 def read(app, name, content):
-    """Put the code into a Korean notebook."""
-    if name.startswith("learn/ko/") and not name.endswith("index"):
-        content[0] = translated(content[0], (LEARN / f"{Path(name).name}.md").read_text())
+    """Put the code into a Korean notebook, and links between both sites."""
+    korean = app.config.language == "ko"
+    if korean and NOTEBOOK.match(f"{name}.md"):
+        content[0] = translated(content[0], (LEARN / f"{name}.md").read_text(encoding="utf-8"))
+    content[0] = between(content[0], korean)
 
 
-def language(app, name, template, context, tree):
-    """Say in a Korean page that it is one: screen readers choose their voice by it."""
-    if name.startswith("learn/ko/"):
-        context["language"] = "ko"
+BAR = {
+    "en": ("Ran in {} s when this page was built, on one core.", "Download the notebook"),
+    "ko": ("이 페이지를 만들 때 코어 하나로 {}초 걸렸습니다.", "노트북 내려받기"),
+}
+
+
+def head(app, name, template, context, tree):
+    """Below a notebook's title: how long it runs, and the notebook to download."""
+    stem = name.rpartition("/")[2]
+    if "body" not in context or not NOTEBOOK.match(f"{stem}.md"):
+        return
+    ran = app.env.nb_metadata[name].get("exec_data") or {}
+    time, download = BAR[app.config.language]
+    said = f"{time.format(round(ran['runtime']))} " if ran.get("runtime") else ""
+    bar = f'<p class="notebook">{escape(said)}<a href="{stem}.ipynb" download>{download}</a></p>'
+    context["body"] = context["body"].replace("</h1>", f"</h1>\n{bar}", 1)
+
+
+def downloads(app, failure):
+    """Write the notebooks beside their pages."""
+    if not failure and app.builder.name == "html":
+        korean = app.config.language == "ko"
+        write(Path(app.outdir).parent if korean else Path(app.outdir, "learn"), app.config.language, within_site=True)
 
 
 def setup(app):
     app.connect("source-read", read)
-    app.connect("html-page-context", language)
+    app.connect("html-page-context", head)
+    app.connect("build-finished", downloads)
     return {"parallel_read_safe": True}
 
 

@@ -60,6 +60,6 @@ def draw(app, doctree, page):
 
 
 def setup(app):
-    configure(Path(app.srcdir) / "_build" / "ipython")
+    configure(Path(app.confdir) / "_build" / f"ipython-{app.config.language}")
     app.connect("doctree-resolved", draw)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

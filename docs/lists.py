@@ -1,8 +1,7 @@
 """Lists and tables of the reference that follow from the package, as a Sphinx extension.
 
-A line `.. cells:: layers` becomes the directives of all layers, `.. cells:: steps` those of all single-step modules,
-`.. settings:: ModelSettings` the table of these settings, `.. laws::` that of the laws of all recurrent modules, and
-`.. verified:: FILE` that of a kept `gatedrnn verify`.
+A line `.. cells::` becomes the table of all cells, `.. settings:: ModelSettings` that of these settings, `.. laws::`
+that of the laws of all recurrent modules, and `.. verified:: FILE` that of a kept `gatedrnn verify`.
 """
 
 import json
@@ -11,20 +10,16 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))
+import cell_pages
 from field_docstrings import docstrings
 
 from gatedrnn.data import TASKS
-from gatedrnn.registry import CELLS
 from gatedrnn.study.settings import ContenderSettings, ProbeSettings, SearchSettings
 from gatedrnn.training.settings import CellSettings, ModelSettings, TrainSettings
 from gatedrnn.verify.laws import FIRST, GENERATION, LAWS
 
 RESULTS = Path(__file__).parents[1] / "results"
 
-LISTS = {
-    "layers": [record.layer.__name__ for record in CELLS.values()],
-    "steps": [record.single_step.__name__ for record in CELLS.values() if record.single_step],
-}
 SETTINGS = {
     kind.__name__: kind
     for kind in (
@@ -35,10 +30,7 @@ SETTINGS = {
 
 def listed(text: str) -> str:
     """A page with the directives and tables in the place of those lines."""
-    text = re.sub(
-        r"^\.\. cells:: (\w+)$", lambda line: "\n".join(f".. autoclass:: {name}" for name in LISTS[line[1]]), text,
-        flags=re.M,
-    )  # fmt: skip
+    text = re.sub(r"^\.\. cells::$", lambda line: "\n".join(cell_pages.table()), text, flags=re.M)
     text = re.sub(r"^\.\. laws::$", lambda line: "\n".join(laws()), text, flags=re.M)
     text = re.sub(r"^\.\. verified:: (\S+)$", lambda line: "\n".join(verified(line[1])), text, flags=re.M)
     return re.sub(r"^\.\. settings:: (\w+)$", lambda line: "\n".join(table(line[1])), text, flags=re.M)

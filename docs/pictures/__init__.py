@@ -7,13 +7,13 @@ from pictures.drawing import Drawing
 from pictures.words import DESCRIPTIONS, KOREAN
 
 
-def picture(name: str, stage: int = 0, language: str = "en") -> str:
-    """A picture as SVG.
+def picture(name: str, stage: int = 0, language: str = "en", own_file: bool = False) -> str:
+    """A picture as SVG, within a page or as a file of its own.
 
     Raises:
         ValueError: there is none of that name and stage.
     """
-    return _drawing(name, stage, _words(language)).svg(described(name, stage, language))
+    return _drawing(name, stage, _words(language)).svg(described(name, stage, language), own_file=own_file)
 
 
 def described(name: str, stage: int, language: str) -> str:
@@ -49,5 +49,5 @@ def write(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name, stage in every():
         for language in ("en", "ko"):
-            drawn = _drawing(name, stage, _words(language)).svg(described(name, stage, language), own_file=True)
-            (folder / f"{name}{f'-{stage}' if stage else ''}.{language}.svg").write_text(drawn + "\n", encoding="utf-8")
+            file = folder / f"{name}{f'-{stage}' if stage else ''}.{language}.svg"
+            file.write_text(picture(name, stage, language, own_file=True) + "\n", encoding="utf-8")

@@ -139,7 +139,7 @@ def mingru(draw: CellDrawing) -> None:
 def minlstm(draw: CellDrawing) -> None:
     """Two gates that share one whole, and read the input alone."""
     if draw.at(1):
-        draw.state("c")
+        draw.state("h")
         draw.reads(196 if draw.stage == 1 else 350, h=False)
         for x, name in ((110, "σ f"), (196, "σ i")):
             draw.gate(x, name, h=False)

@@ -19,9 +19,9 @@ class Picture(Directive):
     required_arguments, optional_arguments = 1, 1
 
     def run(self) -> list[nodes.Node]:
-        page = self.state.document.settings.env.docname
+        language = self.state.document.settings.env.config.language
         name, stage = self.arguments[0], int(self.arguments[1]) if len(self.arguments) > 1 else 0
-        drawn = picture(name, stage, "ko" if "/ko/" in f"/{page}" else "en")
+        drawn = picture(name, stage, language)
         return [nodes.raw("", f'<figure class="drawn">{drawn}</figure>', format="html")]
 
 

@@ -9,7 +9,7 @@ KOREAN = {
     "two lanes, read in windows of 4 steps": "레인 두 개, 4스텝짜리 윈도로 읽기",
     "lane 1": "레인 1", "lane 2": "레인 2", "state": "상태",
     "mask": "마스크", "resets": "리셋", "packed": "packed",
-    "the state stands still at padding; h_n is that of x_3": "패딩에서는 상태가 움직이지 않고, h_n은 x_3 뒤의 상태",
+    "the state stands still at padding; h_n is that of x_3": "패딩에서는 상태가 그대로이며, x_3 뒤의 상태가 곧 h_n",
     "two sequences in one row: the state begins again": "한 줄에 시퀀스 두 개: 상태가 다시 시작",
     "sequences of 4 and 3 steps: step 4 has a batch of one": "4스텝과 3스텝 시퀀스: 스텝 4의 배치는 1",
 }  # fmt: skip

@@ -91,6 +91,22 @@ def test_a_notebook_links_to_the_notebooks_beside_it_and_to_the_documentation(tm
     first, second, third = re.findall(r"\((.*?)\)", text)
     assert (first, second) == ("08-b.ipynb", "../01-a.ipynb#x")
     assert (folder / "ko" / third.partition("#")[0]).resolve() == ROOT / "docs" / "results.md"
+    assert course.linked("[a](08-b.md) [c](../../results.md#d)", page) == "[a](08-b.ipynb) c"
+
+
+def test_pages_of_both_sites_link_to_each_other_by_html():
+    assert (
+        course.between("[한국어](ko/01-a.md) [b](02-b.md)", korean=False)
+        == '<a href="ko/01-a.html">한국어</a> [b](02-b.md)'
+    )
+    linked = course.between("[English](../01-a.md#x) [b](02-b.md)", korean=True)
+    assert linked == '<a href="../01-a.html#x">English</a> [b](02-b.md)'
+
+
+def test_a_notebook_to_download_has_its_pictures_within():
+    (notebook,) = (course.as_notebook(path, text) for path, text in course.notebooks() if str(path) == "01-gates.md")
+    text = "\n".join(cell.source for cell in notebook.cells)
+    assert "data:image/svg+xml;base64," in text and "{picture}" not in text and ".md)" not in text
 
 
 def test_a_translation_that_differs_is_refused():

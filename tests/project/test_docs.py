@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import re
 import runpy
 import shlex
@@ -27,6 +28,7 @@ from gatedrnn.study.suite import read_suite
 from gatedrnn.training.settings import setting_names
 
 sys.path.insert(0, str(ROOT / "docs"))
+import cell_pages
 from lists import listed
 
 STEPS = "--total-steps 20 --validate-every 20 --threads 1 --layers 1 --embedding-size 8"
@@ -110,7 +112,9 @@ def finished(text_run, digits_run, comparison, tmp_path):
     return tmp_path
 
 
-CALLS = re.compile(r"gatedrnn\.(?:train|forecast|compare|probe|load)\(|SeriesClassifier\(|export")
+CALLS = re.compile(
+    r"gatedrnn\.(?:train|forecast|compare|probe|load)\(|(?:SeriesClassifier|Forecaster)\(|export|\.learn\("
+)
 """The pattern of calls that a fast test has no time for."""
 WITH_PYTHON = [
     pytest.param(page, id=page.name, marks=[pytest.mark.slow] if any(map(CALLS.search, blocks(page, "python"))) else [])
@@ -240,16 +244,57 @@ def test_every_make_target_that_is_named_exists():
 
 
 def reference():
-    """The text of the reference, with its lists of cells."""
-    return "".join(listed(page.read_text(encoding="utf-8")) for page in (ROOT / "docs" / "api").glob("*.md"))
+    """The text of the reference, with the pages of the cells."""
+    pages = [listed(page.read_text(encoding="utf-8")) for page in (ROOT / "docs" / "api").glob("*.md")]
+    return "\n".join([*pages, *map(cell_pages.page, CELLS)])
 
 
 def test_the_reference_has_every_public_name_and_no_other():
     text = reference()
-    named = re.findall(r"^\.\. auto(?:class|function):: (\w+)$", text, flags=re.M)
+    named = re.findall(r"^\.\. auto(?:class|function):: (?:gatedrnn\.)?(\w+)$", text, flags=re.M)
     whole_modules = re.findall(r"^\.\. automodule:: ([\w.]+)$", text, flags=re.M)
     elsewhere = {name for name in gatedrnn.__all__ if getattr(gatedrnn, name).__module__ in whole_modules}
     assert sorted(named) == sorted(set(gatedrnn.__all__) - (elsewhere - set(named)))
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_a_page_of_a_cell_has_its_equations_rendered_and_its_example_runs(name):
+    page = cell_pages.page(name)
+    equations = CELLS[name].equations.__doc__
+    rendered = re.search(r"\$\$\n(.*?)\n\$\$", page, re.S)[1]
+    bare = re.sub(r"\\(?:text|operatorname|begin|end)\{[^}]*\}|_\{\w+\}|\\[a-z]+", "", rendered)
+    assert re.findall(r"[A-Za-z]{2,}|\*|sqrt", bare) == [], "a word or a sign that is no LaTeX"
+    assert rendered.count("&=") == len(re.findall(r"(?:^|,  +)\S+ = ", cell_pages.parts(equations)[1], re.M))
+    namespace = {}
+    exec(re.search(r"```python\n(.*?)```", page, re.S)[1], namespace)
+    assert namespace["output"].shape == (4, 20, 16) and namespace["y"].shape == (4, 16)
+    own = cell_pages.own(CELLS[name].layer.__doc__)
+    assert "Equations:" not in own and "input_size: features" not in own and "Example:" in own
+
+
+def test_a_name_in_code_stands_for_what_a_reference_has():
+    pytest.importorskip("sphinx")
+    from names import whole
+
+    assert whole("MinGRU") == "gatedrnn.MinGRU" and whole("linear_scan()") == "gatedrnn.linear_scan"
+    assert whole("nn.LSTM") == "torch.nn.LSTM" and whole("torch.compile") == "torch.compile"
+    assert whole("hx=None") is None and whole("step") is None and whole("x.y") is None
+
+
+@pytest.mark.slow
+def test_weights_of_keras_give_the_outputs_of_keras(tmp_path):
+    """Keras asks for its backend when it is imported, so it gets a process of its own."""
+    (code,) = blocks(ROOT / "docs" / "from" / "keras.md", "python")
+    asked = """
+import keras
+for kind, take in ((keras.layers.LSTM, from_keras_lstm), (keras.layers.GRU, from_keras_gru)):
+    theirs, x = kind(16, return_sequences=True, bias_initializer="random_normal"), torch.randn(4, 20, 8)
+    wanted = theirs(x)
+    assert (take(*theirs.get_weights())(x)[0] - wanted).abs().max() < 1e-5
+"""
+    backend = os.environ | {"KERAS_BACKEND": "torch", "KERAS_HOME": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", code + asked], env=backend, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_the_page_of_settings_has_each_with_its_description():

@@ -9,7 +9,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SHARED = ROOT.parent / "shared" / "data"
 needs_shared_data = pytest.mark.skipif(not SHARED.is_dir(), reason=f"the real data are not at {SHARED}")
 ENGLISH, KOREAN = ROOT / "README.md", ROOT / "README.ko.md"
-GUIDE = sorted((ROOT / "docs").glob("*.md"))
+GUIDE = [page for folder in ("", "from/") for page in sorted((ROOT / "docs").glob(f"{folder}*.md"))]
 PAGES = [ENGLISH, KOREAN, *GUIDE]
 
 
