@@ -79,7 +79,7 @@ src/gatedrnn/view/page.html: view/package-lock.json view/build.mjs $(wildcard vi
 SITE := docs/_build/html
 EXTRA := docs/_build/extra/slides/which-cell.html docs/_build/extra/window/text.html
 docs: $(VENV)/.docs
-	$(MAKE) --jobs 2 --output-sync=line pages-en pages-ko
+	$(MAKE) --jobs 2 pages-en pages-ko
 	$(MAKE) $(EXTRA)
 	cp -R docs/_build/extra/. $(SITE)
 	$(BIN)/python docs/links.py $(SITE)
@@ -91,10 +91,6 @@ pages-en:
 
 pages-ko:
 	$(BIN)/sphinx-build -W --keep-going -c docs -D language=ko docs/learn/ko $(SITE)/learn/ko
-
-docs/_build/extra/window/text.html docs/_build/extra/slides/which-cell.html
-	$(BIN)/sphinx-build -E -W --keep-going -q docs docs/_build/html
-	@echo "Documentation: docs/_build/html/index.html"
 
 docs/_build/extra/window/text.html: docs/window.py src/gatedrnn/view/page.html | $(VENV)/.docs
 	$(BIN)/python docs/window.py $(@D)

@@ -20,6 +20,7 @@ author = copyright = "the gatedrnn contributors"
 release = __version__
 html_title = f"gatedrnn {__version__}"
 html_theme = "furo"
+locale_dirs = [str(Path(__file__).parent / "locale")]
 html_static_path = ["static"]
 html_css_files = ["pages.css"]
 html_show_sphinx = False
