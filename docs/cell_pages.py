@@ -6,6 +6,7 @@ A page has what is the cell's own; what all layers have in common is in `api/lay
 import inspect
 import os
 import re
+from functools import cache
 from pathlib import Path
 
 from pictures import cells as drawn_cells
@@ -13,16 +14,19 @@ from pictures import cells as drawn_cells
 from gatedrnn.equations import option_word
 from gatedrnn.inspect.describe import describe
 from gatedrnn.kinds import kind_of
+from gatedrnn.layers import RecurrentLayer
 from gatedrnn.registry import CELLS
 from gatedrnn.study.settings import LADDERS
 
 DOCS = Path(__file__).parent
+FEATURES, HIDDEN = 6, 12
+"""Sizes of a layer that differ, so that a shape tells which it has; every block size divides the second."""
 OF_ALL = re.compile(r"\n\n(?=(?:Equations|Args|Inputs|Outputs|Raises|Example)\b)")
 
 OURS = [made for record in CELLS.values() for made in (record.layer, record.single_step) if made]
 
 GREEK = "beta", "delta", "gamma", "nu", "theta"
-FUNCTIONS = {"sigmoid": r"\sigma", **{name: rf"\{name}" for name in ("tanh", "exp", "log", "max")}}
+FUNCTIONS = {"sigmoid": r"\sigma", **{name: rf"\{name}" for name in ("tanh", "exp", "log")}}
 WORD = re.compile(r"(?P<letters>[A-Za-z]+)(?:_(?P<index>\w+))?")
 REMARK = re.compile(r"(?<=\)) {4,}(?=\w)")
 
@@ -89,7 +93,7 @@ def own(docstring: str) -> str:
 
 
 def related(name: str) -> list[str]:
-    """Cells beside it in a ladder, then those whose state moves in the same way."""
+    """Four cells: those beside it in a ladder, then those of its family, with the same transition first."""
     beside = [
         steps[at]
         for steps in LADDERS.values()
@@ -97,8 +101,19 @@ def related(name: str) -> list[str]:
         for at in (steps.index(name) - 1, steps.index(name) + 1)
         if 0 <= at < len(steps)
     ]
-    transition = tracking(name).name
-    return [*dict.fromkeys([*beside, *(other for other in CELLS if tracking(other).name == transition)])]
+    order = list(CELLS)
+
+    def distance(other: str) -> tuple[bool, bool, int]:
+        alike = tracking(other).name == tracking(name).name
+        return family(other) != family(name), not alike, abs(order.index(other) - order.index(name))
+
+    others = sorted(order, key=distance)
+    return [other for other in dict.fromkeys([*beside, *others]) if other != name][:4]
+
+
+def family(name: str) -> str:
+    """The classic cell that a cell's name recalls, or none."""
+    return next((classic for classic in ("lstm", "gru") if classic in CELLS[name].layer.__name__.lower()), "")
 
 
 def tracking(name: str):
@@ -127,25 +142,39 @@ def takes(name: str, **options: object) -> bool:
     return True
 
 
+def state(name: str, layer) -> str:
+    """The form, the shapes and the beginning of a cell's state."""
+    words = re.search(r"[Ss]tate (?:is )?\(([^)]*)\)", CELLS[name].equations.__doc__)
+    names = words[1].split(", ") if words else ["h" if "State h" in CELLS[name].equations.__doc__ else "c"]
+    shape = "(layers · directions, batch, {})"
+    sizes = {HIDDEN: "hidden_size", FEATURES: "the widest input of a layer"}
+    shapes = [shape.format(sizes[size]) for size in layer.state_sizes()]
+    form = "one tensor, " if len(names) == 1 else "a tuple: "
+    said = form + "; ".join(f"`{name}` {shape}" for name, shape in zip(names, shapes, strict=True))
+    learned = any(key.startswith("initial_state") for key, _ in layer.named_parameters())
+    narrow = "; with `proj_size`, `h` has that many channels" if names[0] == "h" and len(names) > 1 else ""
+    return f"{said}{narrow}. It begins with {'a learned value, `initial_state_l0`' if learned else 'zeros'}"
+
+
 def facts(name: str) -> list[tuple[str, str]]:
     """Rows of a table of what the cell is."""
-    layer = CELLS[name].layer(64, 64)
-    described, class_, gaps = describe(layer), tracking(name), kind_of(layer.cell).gaps(layer.cell)
-    states = ", ".join(f"`{state}`" for state in layer.state_names)
-    form = "one tensor" if len(layer.state_names) == 1 else "a tuple"
-    ending = " It takes `gap_features` times a step too." if gaps and gaps.features else ""
-    says = "its decay is raised to them" if gaps and not gaps.features else "it learns what a gap does"
-    names = ", ".join(f"`{key}` {tuple(weight.shape)}" for key, weight in layer.named_parameters())
+    layer, square = CELLS[name].layer(FEATURES, HIDDEN), CELLS[name].layer(64, 64)
+    described, class_, gaps = describe(square), tracking(name), kind_of(layer.cell).gaps(layer.cell)
+    names = ", ".join(f"`{key}` {tuple(weight.shape)}" for key, weight in square.named_parameters())
     options = [f"`{name}:{key}={option_word(value)}`" for key, value in CELLS[name].options.items()]
+    takes_gaps = "yes: it learns what a gap does" if gaps and gaps.features else "yes: its decay is raised to them"
+    scales = "yes" if takes(name, longest_time_scale=1000) else "refused: no gate of it sets a decay by itself"
     return [
         ("on the command line", f"`--cell {name}`" + (f"; options {', '.join(options)}" if options else "")),
-        ("state, `hx` and `h_n`", f"{form} ({states}), each (layers · directions, batch, hidden_size)"),
-        ("parameters, 64 features to 64 channels", f"{described.total:,}"),
-        ("their names and shapes", names),
+        ("state, `hx` and `h_n`", state(name, layer)),
+        ("gates, in the order of the rows of `weight_ih_l0`", ", ".join(described.gates)),
+        ("initialisation", described.initialisation),
+        ("parameters, 64 features to 64 channels", f"{described.total:,}: {names}"),
         ("multiply-adds a step, the same size", f"{described.multiply_adds:,}"),
-        ("[runs on](../../use-a-cell.md#the-cells) a CPU in training", f"{layer.runs_on(training=True).name}"),
+        ("[runs on](../../kernels.md) a CPU in training", f"{square.runs_on(training=True).name}"),
         ("[transition](../../expressivity.md)", f"{class_.transition}; follows {class_.follows}"),
-        ("[`gaps`](../../use-a-cell.md#uneven-time)", f"yes: {says}.{ending}" if gaps else "refused"),
+        ("[`gaps`](../../use-a-cell.md#uneven-time)", takes_gaps if gaps else "refused"),
+        ("`longest_time_scale`", scales),
         ("`proj_size`", "yes" if takes(name, proj_size=2) else "none"),
         ("`zoneout`", "yes" if takes(name, zoneout=0.1) else "refused"),
     ]
@@ -158,14 +187,17 @@ def page(name: str) -> str:
     _, equations, notes = parts(record.equations.__doc__)
     drawn = [f"```{{picture}} {name}\n```", DRAWN.get(name, "")] if name in drawn_cells.CELLS else []
     table = [f"| {key} | {value} |" for key, value in facts(name)]
-    others = ", ".join(f"[`{CELLS[other].layer.__name__}`]({other}.md)" for other in related(name) if other != name)
+    others = [f"- [`{CELLS[other].layer.__name__}`]({other}.md): {summary(other)}" for other in related(name)]
     inline = f"```{{eval-rst}}\n.. autoclass:: gatedrnn.{layer}\n```"
     chunks = [
+        "---\nnosearch: true\n---",  # its title and names are found; its text is much like that of other cells
         f"# {layer}", inline, *drawn, "## Equations", rendered(equations), as_markdown(notes),
         "## At a glance", "\n".join(["| | |", "|---|---|", *table]),
         "## Arguments and calls",
-        "All arguments that are not described above, `forward` with `mask`, `resets` and `gaps`, `step`, `runs_on` and "
-        "the other methods are those of [every layer](../layers.md).",
+        "All other arguments, {py:meth}`forward <gatedrnn.RecurrentLayer.forward>` with `mask`, `resets` and `gaps`, "
+        "{py:meth}`step <gatedrnn.RecurrentLayer.step>`, {py:meth}`runs_on <gatedrnn.RecurrentLayer.runs_on>` and the "
+        "rest are those of [every layer](../layers.md).",
+        arguments(),
         EXAMPLE.format(layer=layer),
     ]  # fmt: skip
     file = Path(inspect.getfile(record.layer))
@@ -177,9 +209,8 @@ def page(name: str) -> str:
         f":::{{dropdown}} `gatedrnn/cells/{file.name}`: equations, layer and a step in numpy\n"
         f"```{{literalinclude}} {shown}\n:language: python\n```\n:::",
     ]  # fmt: skip
-    chunks += ["## See also", f"- Cells near it: {others}" if others else "", *SEE]
-    if learnt := lessons(layer):
-        chunks.append("- In the course: " + ", ".join(learnt))
+    learnt = [f"- In the course: {', '.join(found)}"] if (found := lessons(layer)) else []
+    chunks += ["## See also", "\n".join([*others, *SEE, *learnt])]
     return "\n\n".join(chunk for chunk in chunks if chunk) + "\n"
 
 
@@ -209,13 +240,32 @@ def as_markdown(text: str) -> str:
     return re.sub(r"(?<![\w*])\*(?=[ .])|(?<=\w)_(?=\()", r"\\\g<0>", text)
 
 
+def summary(name: str) -> str:
+    """The first paragraph of a layer's docstring."""
+    return " ".join(own(CELLS[name].layer.__doc__).split("\n\n")[0].split())
+
+
+@cache
+def arguments() -> str:
+    """The arguments of all layers, folded."""
+    shared = inspect.cleandoc(RecurrentLayer.__doc__)
+    section = re.search(r"^Args:\n(.*?)\n\n(?=\w)", shared, re.M | re.S)[1]
+    defaults = {key: each.default for key, each in inspect.signature(RecurrentLayer).parameters.items()}
+    rows = ["| argument | default | |", "|---|---|---|"]
+    for names, said in re.findall(r"^ {4}(\w[\w, ]*): (.*?)(?=^ {4}\w|\Z)", section + "\n", re.M | re.S):
+        default = ", ".join(
+            str(defaults[key]) for key in names.split(", ") if defaults[key] is not inspect.Parameter.empty
+        )
+        rows.append(f"| `{names}` | {default} | {' '.join(said.split())} |")
+    return ":::{dropdown} Arguments of every layer\n" + "\n".join(rows) + "\n:::"
+
+
 def table() -> list[str]:
     """The lines of a table of all cells, with links to their pages."""
     rows = ["| layer | single step | command line | |", "|---|---|---|---|"]
     for name, record in CELLS.items():
-        summary = " ".join(own(record.layer.__doc__).split("\n\n")[0].split())
         step = f"`{record.single_step.__name__}`" if record.single_step else ""
-        rows.append(f"| [`{record.layer.__name__}`](cells/{name}.md) | {step} | `{name}` | {summary} |")
+        rows.append(f"| [`{record.layer.__name__}`](cells/{name}.md) | {step} | `{name}` | {summary(name)} |")
     return rows
 
 

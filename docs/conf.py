@@ -5,6 +5,7 @@ import os
 import re
 import sys
 from pathlib import Path
+from textwrap import dedent
 
 from docutils.nodes import SkipNode
 from docutils.utils.math.latex2mathml import tex2mathml
@@ -23,6 +24,8 @@ html_theme = "furo"
 locale_dirs = [str(Path(__file__).parent / "locale")]
 html_static_path = ["static"]
 html_css_files = ["pages.css"]
+html_js_files = ["pages.js"]
+html_search_scorer = str(Path(__file__).parent / "static" / "search.js")
 html_show_sphinx = False
 html_math_renderer = "mathml"
 html_theme_options = {"top_of_page_buttons": []}
@@ -75,6 +78,10 @@ autodoc_typehints = "description"
 autodoc_typehints_description_target = "documented"
 
 
+RETURNS = re.compile(r"^Returns:\n(?P<said>(?: {4}.*\n?|\n(?= {4}))+)", re.M)
+"""A section as a sentence: napoleon would read what stands before its first colon as a type."""
+
+
 def as_restructured_text(app, what, name, obj, options, lines):
     """Docstrings are plain text that reads well in a terminal; this is the markup that Sphinx needs."""
     text = "\n".join(lines)
@@ -82,6 +89,11 @@ def as_restructured_text(app, what, name, obj, options, lines):
     text = re.sub(r"\|(\w+)\|", r"\\|\1\\|", text)  # a magnitude: |a|
     text = re.sub(r"^(Inputs|Outputs): [\w, ]+$", r"\1:", text, flags=re.M)  # a section, as torch.nn's docs have it
     text = re.sub(r"(?<=\w):(?=\n\n {4})", "::", text)  # code after a colon
+    if text.startswith("Alias for field number"):  # Python's own words for a field that has none
+        text = ""
+    text = RETURNS.sub(lambda found: ":returns: " + dedent(found["said"]).replace("\n", "\n    "), text)
+    if what in ("attribute", "data", "property"):
+        text = f"\n{text}"  # else what stands before a colon in its first line is read as a type
     paragraphs = [equations(paragraph) for paragraph in text.split("\n\n")]
     lines[:] = "\n\n".join(paragraphs).split("\n")
 

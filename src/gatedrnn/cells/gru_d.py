@@ -74,7 +74,7 @@ class GRUD(Layer[Tensor]):
 
 
 class GRUDCell(Cell[Tensor]):
-    """One step of `GRUD`; `gap_features` as there."""
+    """One step of `GRUD`, a gap of 1 after the one before; `gap_features` as there. A stream with gaps is `GRUD.step`."""
 
     layer_class = GRUD
 

@@ -93,6 +93,9 @@ class Path(NamedTuple):
     run: Callable[[Any, Direction], SeriesResult]
     """The function that runs one layer in one direction."""
 
+    def __repr__(self) -> str:
+        return f"Path(name={self.name!r}, reason={self.reason!r})"
+
 
 class MethodCall(NamedTuple):
     """A call of a cell's method, and the shapes that it must return."""
