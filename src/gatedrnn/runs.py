@@ -316,19 +316,23 @@ class Run:
             raise DataError(f"{name}: could not be uploaded to the hub: {reason(error)}") from error
         return str(place)
 
-    def view(self, html: Path | str | None = None) -> Path:
+    def view(self, html: Path | str | None = None, *, untrained: bool = False) -> Path:
         """Write a page that shows what the gates of the model do, step by step, and return its file.
 
         The page runs the model in the browser, needs no network and no server.
 
         Args:
             html: the file; FOLDER/view.html if None.
+            untrained: show the model beside itself before its training, with the same seed and initialisation.
+
+        Raises:
+            DataError: there is no model, or one that the page cannot show.
         """
         from gatedrnn.records import write_whole
         from gatedrnn.view.page import page_of
 
         file = self.folder / "view.html" if html is None else Path(html)
-        write_whole(file, page_of([self.folder]))
+        write_whole(file, page_of([self.folder], untrained))
         return file
 
     def __repr__(self) -> str:

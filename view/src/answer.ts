@@ -5,21 +5,12 @@ import { eachAlone, errorAhead, likeliest, lossOf } from "./loss.ts";
 import { fan } from "./plot.ts";
 import type { Reader, Row } from "./reading.ts";
 import type { Runner } from "./runner.ts";
+import { say } from "./words.ts";
 
 const LIKELIEST = 8;
 /** Steps before the chosen one in the picture of a forecast, in units of the horizon. */
 const BEFORE = 3;
 
-const CAPTIONS = {
-  next: "What comes next",
-  "label of the step": "The label of this step",
-  "label so far": "The label, if this step were the last",
-  "numbers so far": "The answer, if this step were the last",
-  label: "The label of all that was typed",
-  labels: "The labels of all that was typed, each likely or not by itself",
-  numbers: "The answer to all that was typed",
-  forecast: "The steps ahead, by quantile",
-};
 /** Answers whose probabilities have a temperature. */
 const TEMPERED = ["next", "label of the step", "label so far", "label"];
 
@@ -34,9 +25,9 @@ export class Answer {
   ) {
     const { answers } = runner.model;
     this.root.innerHTML = `
-      <div class="row probabilities"><label>Temperature <input class="temperature" type="range" min="0" max="2" step="0.1" value="1"></label><output>1.0</output></div>
-      <figure class="ahead"><canvas class="line" role="img" aria-label="Values, and the forecast after the chosen step"></canvas></figure>
-      <table class="next"><caption class="quiet">${CAPTIONS[answers]}</caption><tbody></tbody></table>`;
+      <div class="row probabilities"><label>${say.temperature} <input class="temperature" type="range" min="0" max="2" step="0.1" value="1"></label><output>1.0</output></div>
+      <figure class="ahead"><canvas class="line" role="img" aria-label="${say.aheadOf}"></canvas></figure>
+      <table class="next"><caption class="quiet">${say.captions[answers]}</caption><tbody></tbody></table>`;
     if (!TEMPERED.includes(answers)) this.find(".probabilities").remove();
     if (answers !== "forecast") this.find(".ahead").remove();
     this.root.querySelector(".temperature")?.addEventListener("input", ({ target }) => {
@@ -62,7 +53,7 @@ export class Answer {
       const size = answer.length / model.parts.length;
       model.parts.forEach((part, n) => {
         const head = make("tr");
-        head.append(make("th", { scope: "colgroup", colspan: "3", class: "quiet" }, part));
+        head.append(make("th", { scope: "colgroup", colspan: "3", class: "quiet" }, say.part(part)));
         body.append(head, ...this.rows(answer.subarray(n * size, (n + 1) * size)));
       });
     }
@@ -86,12 +77,12 @@ export class Answer {
   compared(others: Float32Array[]): string {
     const { model, read, answers } = this.runner;
     const own = read.map((_, step) => answers.row(step));
-    if (model.answers === "next") return change("loss", lossOf(own, read), lossOf(others, read), "nats a token");
+    if (model.answers === "next") return change(say.lossIs, lossOf(own, read), lossOf(others, read), say.nats);
     if (model.answers === "forecast") {
       const middle = model.levels.indexOf(0.5);
-      return change("mean error one step ahead", errorAhead(own, read, middle), errorAhead(others, read, middle), "");
+      return change(say.errorIs, errorAhead(own, read, middle), errorAhead(others, read, middle), "");
     }
-    return `at the end ${this.inWords(own.at(-1)!)} → ${this.inWords(others.at(-1)!)}`;
+    return `${say.atEnd} ${this.inWords(own.at(-1)!)} → ${this.inWords(others.at(-1)!)}`;
   }
 
   private inWords(answer: Row): string {
@@ -114,10 +105,10 @@ export class Answer {
     const values = this.runner.read.slice(from, step + 1 + quantiles.length).map((row) => row[0]!);
     fan(this.find<HTMLCanvasElement>(".ahead canvas"), values, step - from, quantiles, levels.indexOf(0.5));
     const count = Math.min(LIKELIEST, quantiles.length);
-    this.find("caption").textContent = `${CAPTIONS.forecast}${count < quantiles.length ? `, the first ${count} of ${quantiles.length}` : ""}`;
+    this.find("caption").textContent = say.captions.forecast + (count < quantiles.length ? say.first(count, quantiles.length) : "");
     const body = this.find("tbody");
     const head = make("tr");
-    head.append(make("th", { scope: "col" }, "step"));
+    head.append(make("th", { scope: "col" }, say.step));
     head.append(...levels.map((level) => make("th", { scope: "col", class: "number" }, String(level))));
     body.append(head);
     quantiles.slice(0, count).forEach((row, h) => body.append(line(`+${h + 1}`, ...Array.from(row, number))));

@@ -9,6 +9,11 @@ export function make(name: string, attributes: Record<string, string> = {}, text
 /** Pixels of a canvas to one of the page: sharp on fine screens, and in a saved picture. */
 export const RATIO = 2;
 
+/** Pixels of what is drawn: more of them where the page is shown to a room. */
+export function sized(pixels: number): number {
+  return document.documentElement.classList.contains("projector") ? Math.round(1.5 * pixels) : pixels;
+}
+
 /** An empty canvas of a size in pixels of the page. */
 export function sheet(canvas: HTMLCanvasElement, width: number, height: number): CanvasRenderingContext2D {
   if (canvas.width !== RATIO * width) canvas.width = RATIO * width;

@@ -3,11 +3,19 @@
 import type { Row } from "./reading.ts";
 import { softmax } from "./series.ts";
 
+/** -log p of each token that was read, in nats, after those before it; NaN for the first. `known` are those of the first steps. */
+export function lossesOf(answers: (step: number) => Row, read: Row[], known: readonly number[] = []): number[] {
+  return read.map((row, step) => known[step] ?? (step === 0 ? NaN : -logProbability(answers(step - 1), row[0]!)));
+}
+
 /** Mean of -log p of each next token, in nats; NaN where there is none. */
 export function lossOf(answers: Row[], read: Row[]): number {
-  let total = 0;
-  for (let step = 0; step + 1 < read.length; step++) total -= logProbability(answers[step]!, read[step + 1]![0]!);
-  return total / (read.length - 1);
+  return meanLoss(lossesOf((step) => answers[step]!, read));
+}
+
+/** Of all losses but the first, which is none. */
+export function meanLoss(losses: readonly number[]): number {
+  return losses.slice(1).reduce((sum, loss) => sum + loss, 0) / (losses.length - 1);
 }
 
 /** Mean absolute difference of each next value from what was expected, entry `middle` of an answer. */

@@ -11,8 +11,9 @@ export interface Layer {
   /** Whether the graph has the factor of each channel's state, and what a step adds to it. */
   decay: boolean;
   written: boolean;
-  /** Whether that factor is one of the gates. */
-  decay_is_gate: boolean;
+  /** The gate that is that factor, or 1 minus it where `decay_inverted`; "" for none. */
+  decay_gate: string;
+  decay_inverted: boolean;
   /** Whether gates read the input alone, so that a product of decays is the gradient. */
   scan: boolean;
   /** Which of the model's states keeps what was read. */
@@ -27,6 +28,8 @@ export interface State {
 
 export interface Model {
   title: string;
+  /** Whether its weights are the trained ones, and not those that the run began with. */
+  trained: boolean;
   reads: "text" | "symbols" | "numbers";
   /** Numbers of a step, and whether one of them may be missing. */
   columns: number;
@@ -38,6 +41,8 @@ export interface Model {
   answers: "next" | "label of the step" | "label so far" | "numbers so far" | "label" | "labels" | "numbers" | "forecast";
   /** Whether `context` has read all that was typed and answers, so that a state that is held changes no answer. */
   whole: boolean;
+  /** The outputs that a classifier of sequences reads: "last", "mean", "max"; none where each step has an answer. */
+  pooling: ("last" | "mean" | "max")[];
   /** What answers, one after another in an answer; none where that is the model alone. */
   parts: string[];
   answer_size: number;
@@ -58,6 +63,8 @@ export interface Model {
   symbols: number;
   labels: string[];
   example: string;
+  /** Of numbers: the end of the series that the run was trained on, or waves that are made up. */
+  example_of: "run" | "waves" | "";
 }
 
 /** The bytes of a base64 text. */

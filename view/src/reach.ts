@@ -4,7 +4,8 @@ import { make } from "./dom.ts";
 import { plot } from "./plot.ts";
 import type { Runner } from "./runner.ts";
 import { reachOfDecays } from "./series.ts";
-import type { Chosen } from "./track.ts";
+import type { Chosen } from "./state.ts";
+import { say } from "./words.ts";
 
 /** Steps back at which the reach is measured by finite differences. */
 const BACK = [1, 2, 4, 8, 16, 32, 64];
@@ -26,13 +27,11 @@ export class Reach {
       return;
     }
     const at = layer.reverse ? steps - 1 - step : step;
-    const left = `is left after step ${step + 1}${layer.reverse ? ", read from the end" : ""}`;
     if (layer.scan && decay !== null) {
-      const says = `How much of a change of the state after each step ${left}: products of decays, exact`;
-      this.draw(reachOfDecays(decay, at), says, layer.reverse);
+      this.draw(reachOfDecays(decay, at), say.exact(step + 1, layer.reverse), layer.reverse);
       return;
     }
-    this.root.querySelector("figcaption")!.textContent = "measuring …";
+    this.root.querySelector("figcaption")!.textContent = say.measuring;
     const size = this.runner.states[layer.memory]!.channels;
     const direction = new Float32Array(size).fill(1 / Math.sqrt(size));
     const reach = new Float64Array(at + 1).fill(NaN);
@@ -43,8 +42,7 @@ export class Reach {
       if (turn !== this.measuring) return;
       reach[at - apart] = found;
     }
-    const from = back.length > 0 ? `, from ${back.join(", ")} steps back` : "";
-    this.draw(reach, `How much of a change of the state ${left}${from}: finite differences, along one direction`, layer.reverse);
+    this.draw(reach, say.differences(step + 1, layer.reverse, back.join(", ")), layer.reverse);
   }
 
   /** Draw it in the order of the text. */

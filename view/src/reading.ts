@@ -2,6 +2,7 @@
 
 import { Tokenizer } from "@huggingface/tokenizers";
 import type { Model } from "./models.ts";
+import { say } from "./words.ts";
 
 /** Steps at most: a longer text is cut, with a note. */
 export const LONGEST = 4000;
@@ -34,7 +35,7 @@ export class Reader {
   }
 
   read(text: string): Reading {
-    if (text.trim() === "") return { ...NOTHING, fault: "Nothing is typed: the page shows what a model does as it reads." };
+    if (text.trim() === "") return { ...NOTHING, fault: say.nothing };
     const found = this.found(text);
     const cut = Math.max(0, found.read.length - LONGEST);
     return { ...found, read: found.read.slice(0, LONGEST), shown: found.shown.slice(0, LONGEST), cut };
@@ -82,7 +83,7 @@ export function symbols(text: string, count: number): Reading {
   const read = pieces.map(Number);
   const wrong = pieces.filter((_, n) => !Number.isInteger(read[n]) || read[n]! < 0 || read[n]! >= count);
   if (wrong.length > 0) {
-    return { ...NOTHING, fault: `This model reads 0 to ${count - 1}, not ${wrong.slice(0, 3).join(", ")}.` };
+    return { ...NOTHING, fault: say.onlySymbols(count, wrong.slice(0, 3).join(", ")) };
   }
   return { read: read.map((one) => [one]), shown: pieces, unknown: 0, cut: 0, fault: null };
 }
@@ -93,14 +94,14 @@ export function numbers(text: string, { columns, missing, answers }: Pick<Model,
   const lines = columns === 1 ? pieces(text).map((piece) => [piece]) : text.trim().split("\n").map(pieces);
   const fault = (said: string): Reading => ({ ...NOTHING, fault: said });
   const mixed = text.split("\n").findIndex((line) => /\d,\d/.test(line) && /\d[ \t;]+[-+.\d]/.test(line));
-  if (mixed >= 0) return fault(`Line ${mixed + 1} has commas and other separators: write decimals with a point.`);
+  if (mixed >= 0) return fault(say.commas(mixed + 1));
   const read = lines.map((line) => line.map((piece) => (MISSING.test(piece) ? NaN : Number(piece))));
   for (const [n, line] of lines.entries()) {
-    if (line.length !== columns) return fault(`Line ${n + 1} has ${line.length} numbers; a step of this model has ${columns}.`);
+    if (line.length !== columns) return fault(say.columnsOf(n + 1, line.length, columns));
     const wrong = line.find((piece, c) => (missing && MISSING.test(piece) ? false : !Number.isFinite(read[n]![c]!)));
-    if (wrong !== undefined) return fault(`Step ${n + 1}: “${wrong}” is no number${missing ? "; nan stands for a missing one" : ""}.`);
+    if (wrong !== undefined) return fault(say.noNumber(n + 1, wrong, missing));
   }
-  if (answers === "forecast" && Number.isNaN(read[0]![0]!)) return fault("A series begins with a number; leave out what is missing before it.");
+  if (answers === "forecast" && Number.isNaN(read[0]![0]!)) return fault(say.begins);
   return { read, shown: lines.map((line) => line[0]!), unknown: 0, cut: 0, fault: null };
 }
 

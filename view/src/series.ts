@@ -39,6 +39,13 @@ export class Series {
     return this.data[step * this.channels + channel] ?? NaN;
   }
 
+  /** The smallest number of all. */
+  lowest(): number {
+    let lowest = Infinity;
+    for (let n = 0; n < this.length * this.channels; n++) lowest = Math.min(lowest, this.data[n]!);
+    return lowest;
+  }
+
   /** One channel over all steps. */
   column(channel: number): Float32Array {
     return Float32Array.from({ length: this.length }, (_, step) => this.at(step, channel));

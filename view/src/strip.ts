@@ -1,6 +1,7 @@
 /** A gate as a picture: a column for each step, a row for each channel, drawn where the reader has scrolled to. */
 
-import { sheet } from "./dom.ts";
+import { sheet, sized, RATIO } from "./dom.ts";
+import type { View } from "./plot.ts";
 import type { Series } from "./series.ts";
 
 /** Pixels of a strip's height at least; as many as channels, where there are more. */
@@ -63,16 +64,16 @@ export class Strip {
     this.drawn = steps;
   }
 
-  /** Draw what is in view: steps from `first` (a fraction of one too), each so wide, the chosen step and channel. */
-  draw(first: number, wide: number, width: number, chosen: number, channel: number | null): void {
-    const height = Math.max(HIGH, this.series.channels);
+  /** Draw what is in view, with the chosen step and channel. */
+  draw({ first, wide, width, chosen }: View, channel: number | null): void {
+    const height = Math.max(sized(HIGH), this.series.channels);
     const context = sheet(this.canvas, width, height);
-    context.imageSmoothingEnabled = false;
+    context.imageSmoothingEnabled = RATIO * wide < 1; // several steps in a pixel: their mean
     const count = Math.min(width / wide, this.series.length - first);
     if (count <= 0) return;
     context.drawImage(this.picture, first, 0, count, this.series.channels, 0, 0, count * wide, height);
     context.strokeStyle = context.fillStyle = getComputedStyle(this.canvas).color;
-    context.strokeRect((chosen - first) * wide + 0.5, 0.5, wide - 1, height - 1);
+    context.strokeRect((chosen - first) * wide + 0.5, 0.5, Math.max(1, wide - 1), height - 1);
     const y = channel === null ? -1 : this.order.indexOf(channel);
     if (y >= 0) {
       const high = height / this.series.channels;

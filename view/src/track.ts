@@ -1,24 +1,22 @@
 /** The gates of a model over the steps: what was read, a strip for each gate, and the lines of the chosen channel. */
 
 import { make } from "./dom.ts";
-import { lines, ruler, stepWidth } from "./plot.ts";
+import { lossesOf, meanLoss } from "./loss.ts";
+import { bars, lines, ruler, stepWidth, type View } from "./plot.ts";
 import { picture, type Part } from "./picture.ts";
 import type { Reading, Row } from "./reading.ts";
 import type { Runner, Seen } from "./runner.ts";
 import { byMemory, halfLives, type Series } from "./series.ts";
+import { AT_START, type Chosen } from "./state.ts";
 import { RAMPS, Strip } from "./strip.ts";
-
-/** What the reader has chosen. */
-export interface Chosen {
-  step: number;
-  layer: number;
-  channel: number;
-}
+import { say } from "./words.ts";
 
 /** A layer's strips; its channels from top to bottom, the longest memory first. */
 export interface Arranged {
   seen: Seen;
   titles: string[];
+  /** The gate of each strip; "" for what is none. */
+  gates: string[];
   strips: Strip[];
   order: number[];
   halves: Float64Array | null;
@@ -27,6 +25,8 @@ export interface Arranged {
 const KEYS: Record<string, [number, number]> = {
   ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1], Home: [-Infinity, 0], End: [Infinity, 0],
 };
+/** A short text does not fill the page: so many times the width that a step needs, at most. */
+const WIDEST = 8;
 const dark = matchMedia("(prefers-color-scheme: dark)");
 
 export class Track {
@@ -34,24 +34,30 @@ export class Track {
   readonly layers: Arranged[];
   /** Milliseconds of each redraw. */
   readonly frames: number[] = [];
+  /** -log p of each token that was read, once all is; none but of a language model. */
+  losses: number[] = [];
   private shown: string[] = [];
   private typed: Row[] = [];
+  private zoom = 0;
   private wide = 1;
-  private chosen: Chosen = { step: 0, layer: 0, channel: 0 };
+  private needed = 1;
+  private chosen: Chosen = AT_START;
   private waiting = false;
 
   constructor(
     private readonly runner: Runner,
-    private readonly choose: (chosen: Chosen) => void,
+    private readonly choose: (change: Partial<Chosen>) => void,
   ) {
     this.root = make("div", {
-      class: "track", tabindex: "0", role: "group", "aria-label": "Gates over the steps: arrow keys choose a step and a channel",
+      class: "track", tabindex: "0", role: "group", "aria-label": say.strips,
     });
     this.root.innerHTML = `
       <div class="inner">
-        <div class="stay"><canvas class="ruler" role="img" aria-label="What is read, step by step"></canvas></div>
+        <div class="stay"><canvas class="ruler" role="img" aria-label="${say.whatIsRead}"></canvas></div>
+        <figure class="stay losses"><figcaption class="loss-says"></figcaption><canvas class="loss" role="img"></canvas></figure>
         <figure class="stay"><figcaption class="lines-says"></figcaption><canvas class="lines" role="img"></canvas></figure>
       </div>`;
+    if (runner.model.answers !== "next") this.find(".losses").remove();
     this.layers = runner.seen.map((seen) => this.arrange(seen));
     this.listen();
   }
@@ -60,8 +66,21 @@ export class Track {
   begin(reading: Reading): void {
     this.shown = reading.shown;
     this.typed = reading.read;
-    this.wide = stepWidth(reading.shown, this.runner.model.reads === "numbers");
-    this.find<HTMLElement>(".inner").style.width = `${Math.max(1, reading.read.length) * this.wide}px`;
+    this.needed = stepWidth(reading.shown, this.runner.model.reads === "numbers");
+    this.scale();
+  }
+
+  /** Widths of a step, as many as it needs; 0 for what fits the page. */
+  resize(zoom: number): void {
+    this.zoom = zoom;
+    this.needed = stepWidth(this.shown, this.runner.model.reads === "numbers");
+    this.draw();
+    this.reveal(this.chosen.step);
+  }
+
+  /** How wide a step is, in what it needs. */
+  get scaled(): number {
+    return this.wide / this.needed;
   }
 
   /** Paint the steps that are new. */
@@ -72,6 +91,11 @@ export class Track {
 
   /** Put the channels in the order of their memory over all that was read. */
   sort(): void {
+    const { answers, read, model } = this.runner;
+    if (model.answers === "next") {
+      this.losses = lossesOf((step) => answers.row(step), read, this.losses.slice(0, Math.min(answers.changed, read.length)));
+      answers.changed = answers.length;
+    }
     for (const arranged of this.layers) {
       const { decay, layer } = arranged.seen;
       arranged.halves = decay === null ? null : halfLives(decay);
@@ -83,7 +107,18 @@ export class Track {
 
   show(chosen: Chosen): void {
     this.chosen = chosen;
+    this.reveal(chosen.step);
     this.draw();
+  }
+
+  /** Whether a number here is below 0. */
+  get signed(): boolean {
+    return this.layers.some(({ strips }) => strips.some(({ series }) => series.lowest() < 0));
+  }
+
+  /** Scroll the page to the strip of the chosen gate. */
+  bring(): void {
+    this.find(".chosen").scrollIntoView({ block: "nearest" });
   }
 
   /** Scroll to a step that is out of view. */
@@ -105,36 +140,62 @@ export class Track {
 
   private draw(): void {
     const started = performance.now();
-    const { layer, channel, step } = this.chosen;
-    const first = this.root.scrollLeft / this.wide;
-    const width = this.root.clientWidth;
-    this.root.style.setProperty("--view", `${width}px`);
+    const { layer, channel } = this.chosen;
+    this.scale();
+    const view: View = {
+      first: this.root.scrollLeft / this.wide, wide: this.wide, needed: this.needed, width: this.root.clientWidth,
+      chosen: this.chosen.step,
+    };
+    this.root.style.setProperty("--view", `${view.width}px`);
     const numbers = this.runner.model.reads === "numbers" ? this.typed : null;
-    ruler(this.find<HTMLCanvasElement>(".ruler"), this.shown, numbers, first, this.wide, width);
+    ruler(this.find<HTMLCanvasElement>(".ruler"), this.shown, numbers, view);
+    if (this.runner.model.answers === "next") this.loss(view);
     const { seen, titles, strips } = this.layers[layer]!;
-    const colours = lines(
-      this.find<HTMLCanvasElement>(".lines"), strips.map(({ series }) => series), channel, first, this.wide, width, step,
-    );
+    const colours = lines(this.find<HTMLCanvasElement>(".lines"), strips.map(({ series }) => series), channel, view);
     const says = this.find(".lines-says");
-    says.replaceChildren(`${seen.layer.name}, channel ${channel}: `);
+    says.replaceChildren(say.channelOf(say.layer(seen.layer.name), channel));
     titles.forEach((title, n) => says.append(make("span", { style: `color: ${colours[n]}` }, "■ "), `${title} `));
     this.find(".lines").setAttribute("aria-label", says.textContent!);
-    this.layers.forEach(({ strips }, n) => {
-      for (const strip of strips) {
-        strip.draw(first, this.wide, width, step, n === layer ? channel : null);
-      }
-    });
+    this.layers.forEach(({ strips, gates }, n) => strips.forEach((strip, k) => {
+      const here = n === layer;
+      strip.draw(view, here ? channel : null);
+      strip.canvas.closest("figure")!.classList.toggle("chosen", here && k === Math.max(0, gates.indexOf(this.chosen.gate)));
+    }));
     this.frames.push(performance.now() - started);
   }
 
+  /** The loss of each token, on a scale whose top is at least that of guessing. */
+  private loss(view: View): void {
+    const { losses } = this;
+    const mean = meanLoss(losses);
+    const top = losses.reduce((most, loss) => (loss > most ? loss : most), Math.log(this.runner.model.symbols));
+    const canvas = this.find<HTMLCanvasElement>(".loss");
+    bars(canvas, losses, mean, top, view, say.lossTop(top));
+    const here = losses[view.chosen] ?? NaN;
+    const says = losses.length < 2 ? "" : say.loss(mean, here, Math.exp(-here));
+    this.find(".loss-says").textContent = says;
+    canvas.setAttribute("aria-label", says);
+  }
+
+  /** How wide a step is. */
+  private scale(): void {
+    const steps = Math.max(1, this.typed.length);
+    const fit = Math.min(WIDEST * this.needed, this.root.clientWidth / steps);
+    this.wide = this.zoom === 0 ? fit || 1 : this.zoom * this.needed;
+    this.find<HTMLElement>(".inner").style.width = this.zoom === 0 ? "100%" : `${steps * this.wide}px`;
+  }
+
   private arrange(seen: Seen): Arranged {
-    const named: [string, Series][] = [...seen.gates].map(([gate, series]) => [`${gate} gate`, series]);
-    if (seen.decay !== null && !seen.layer.decay_is_gate) named.push(["decay of the state", seen.decay]);
-    if (named.length === 0) named.push(["state", seen.memory]);
-    const order = [...Array(seen.layer.channels).keys()];
-    const strips = named.map(([title, series]) => {
+    const { layer } = seen;
+    const named: [string, string, Series][] = [...seen.gates].map(([gate, series]) => [gate, say.gate(gate), series]);
+    // Of a decay that is a gate, or 1 minus one, a strip says the same twice.
+    if (seen.decay !== null && layer.decay_gate === "") named.push(["", say.decay, seen.decay]);
+    if (named.length === 0) named.push(["", say.state, seen.memory]);
+    const order = [...Array(layer.channels).keys()];
+    const strips = named.map(([gate, title, series]) => {
       const canvas = make("canvas", { role: "img", class: "strip" }) as HTMLCanvasElement;
-      const caption = make("figcaption", {}, `${seen.layer.name}, ${seen.layer.cell}: ${title}`);
+      const also = gate === layer.decay_gate && !["", "decay"].includes(gate) ? say.isDecay(layer.decay_inverted) : "";
+      const caption = make("figcaption", {}, `${say.layer(layer.name)}, ${layer.cell}: ${title}${also}`);
       const figure = make("figure", { class: "stay" });
       canvas.setAttribute("aria-label", caption.textContent!);
       figure.append(caption, canvas);
@@ -143,7 +204,7 @@ export class Track {
       strip.arrange(order, this.ramp());
       return strip;
     });
-    return { seen, titles: named.map(([title]) => title), strips, order, halves: null };
+    return { seen, titles: named.map(([, title]) => title), gates: named.map(([gate]) => gate), strips, order, halves: null };
   }
 
   private listen(): void {
@@ -152,15 +213,14 @@ export class Track {
     new ResizeObserver(() => this.later()).observe(this.root);
     dark.addEventListener("change", () => {
       this.sort();
-      this.choose(this.chosen);
+      this.choose({});
     });
-    this.layers.forEach(({ strips }, layer) => {
-      for (const strip of strips) {
-        strip.canvas.addEventListener("click", ({ offsetX, offsetY }) => {
-          this.choose({ layer, ...strip.at(offsetX, offsetY, this.root.scrollLeft / this.wide, this.wide) });
-        });
-      }
-    });
+    this.layers.forEach(({ strips, gates }, layer) => strips.forEach((strip, n) => {
+      strip.canvas.addEventListener("click", ({ offsetX, offsetY }) => {
+        const at = strip.at(offsetX, offsetY, this.root.scrollLeft / this.wide, this.wide);
+        this.choose({ layer, ...at, ...(gates[n] === "" ? {} : { gate: gates[n]! }) });
+      });
+    }));
   }
 
   private key(event: KeyboardEvent): void {
@@ -172,8 +232,7 @@ export class Track {
     const { order } = this.layers[layer]!;
     const row = Math.min(order.length - 1, Math.max(0, order.indexOf(channel) + move[1]));
     const moved = Math.max(0, Math.min(this.runner.read.length - 1, step + move[0]));
-    this.reveal(moved);
-    this.choose({ step: moved, layer, channel: order[row]! });
+    this.choose({ step: moved, channel: order[row]! });
   }
 
   private later(): void {

@@ -8,8 +8,9 @@ import math
 import shutil
 import subprocess
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import onnx
@@ -17,17 +18,19 @@ import torch
 from transformers import PreTrainedTokenizerFast
 
 from gatedrnn.data.tokenizers import is_by_line
-from gatedrnn.data.windows import NEVER_VARIES
-from gatedrnn.errors import DataError, TooLarge
+from gatedrnn.data.windows import NEVER_VARIES, Windows
+from gatedrnn.errors import DataError, Error, TooLarge
 from gatedrnn.inspect.describe import describe
-from gatedrnn.inspect.trace import Traced
+from gatedrnn.inspect.trace import Traced, trace
 from gatedrnn.layers import RecurrentLayer
-from gatedrnn.models import GatedRNNForForecasting
-from gatedrnn.training.finished import Finished, open_finished
+from gatedrnn.models import GatedRNNForForecasting, GatedRNNForSequenceClassification
+from gatedrnn.training.finished import Finished, data_of, open_finished
+from gatedrnn.training.folder import RunFolder
 from gatedrnn.view.answer import Place, StepAnswer
 from gatedrnn.view.kinds import step_answer
 from gatedrnn.view.record import ViewLayer, ViewModel, ViewState, ViewTokenizer
 from gatedrnn.view.step import WatchedStep, context_graph, first_step, number_names, watched_graph
+from gatedrnn.view.untrained import untrained_model
 
 LOG = logging.getLogger("gatedrnn")
 BUILT = Path(__file__).with_name("page.html")
@@ -39,17 +42,23 @@ EXAMPLE = "The gate opens. The state remembers what it let in, and the gate clos
 SYMBOLS = (0, 1, 1, 0, 1, 0, 0, 1, 1, 1, 0, 1)
 FEWEST, PERIOD = 24, 12
 """Steps of an example of numbers, and how often it repeats where a model knows no season."""
+STEPS_COMPARED = 4
 NEVER = "\0"  # begins no word
 
 
-def page_of(folders: Sequence[Path]) -> str:
+def page_of(folders: Sequence[Path], untrained: bool = False) -> str:
     """The page with the models of finished runs, as one HTML file.
+
+    Args:
+        folders: of the runs.
+        untrained: show each model beside itself before its training.
 
     Raises:
         DataError: a run has no model, or one that the page cannot show.
         TooLarge: the models have more parameters than `LARGEST`.
     """
     models = [view_of(folder) for folder in folders]
+    models += [view_of(folder, untrained=True) for folder in folders if untrained]
     if len({(model.reads, model.columns) for model in models}) > 1:
         read = " and ".join(model.title + ": " + model.reads for model in models)
         raise DataError(f"the models do not read the same ({read}), so that nothing could be typed for all; view each")
@@ -60,13 +69,15 @@ def page_of(folders: Sequence[Path]) -> str:
     return built_page().read_text(encoding="utf-8").replace(PLACE, text, 1)
 
 
-def view_of(folder: Path) -> ViewModel:
-    """A finished run's model as the page takes it.
+def view_of(folder: Path, untrained: bool = False) -> ViewModel:
+    """A finished run's model as the page takes it, or the one that the run began with.
 
     Raises:
         DataError: there is none, or one that the page cannot show.
     """
     finished = open_finished(folder)
+    if untrained:
+        finished = finished._replace(model=untrained_model(folder))
     model: Any = finished.model.eval().float()
     config, answer = model.config, step_answer(model, str(folder))
     context, step = answer.context, WatchedStep(answer)
@@ -75,8 +86,10 @@ def view_of(folder: Path) -> ViewModel:
     initial = step.initial()
     numbers = np.concatenate([state[0].numpy() for state in initial.values()]).astype("<f4")
     forecasts = isinstance(model, GatedRNNForForecasting)
+    example, example_of = _example(folder, finished, answer)
     return ViewModel(
         title=f"{', '.join(dict.fromkeys(str(cell.name) for cell in config.cells))} · {folder.name}",
+        trained=not untrained,
         reads="numbers" if config.vocab_size is None else "symbols" if finished.tokenizer is None else "text",
         columns=1 if forecasts or config.vocab_size is not None else config.input_size,
         missing=forecasts or bool(config.flagged_channels),
@@ -84,6 +97,7 @@ def view_of(folder: Path) -> ViewModel:
         context=None if context is None else _packed(context_graph(context)),
         answers=answer.answers,
         whole=answer.whole,
+        pooling=config.pooling.split("-") if isinstance(model, GatedRNNForSequenceClassification) else [],
         parts=answer.parts,
         answer_size=answer_size,
         levels=config.levels if forecasts else [],
@@ -97,17 +111,21 @@ def view_of(folder: Path) -> ViewModel:
         unknown=config.unk_token_id,
         symbols=config.vocab_size or 0,
         labels=[config.id2label[n] for n in range(config.num_labels)] if answer.answers.startswith("label") else [],
-        example=_example(finished, answer),
+        example=example,
+        example_of=example_of,
     )
 
 
-def _example(finished: Finished, answer: StepAnswer) -> str:
-    """The input that the page begins with: a sentence, symbols, or waves of the size that the model was trained on."""
+def _example(folder: Path, finished: Finished, answer: StepAnswer) -> tuple[str, Literal["run", "waves", ""]]:
+    """The input that the page begins with, and what its numbers are: a sentence, symbols, the last values of a run's
+    own series, or waves of the size that the model was trained on."""
     config: Any = finished.model.config
     if finished.tokenizer is not None:
-        return EXAMPLE
+        return EXAMPLE, ""
     if config.vocab_size is not None:
-        return " ".join(str(n % config.vocab_size) for n in SYMBOLS)
+        return " ".join(str(n % config.vocab_size) for n in SYMBOLS), ""
+    if answer.answers == "forecast" and (own := _own_series(folder)):
+        return own, "run"
     period, columns = PERIOD, config.input_size
     means, deviations = config.channel_means or [0.0] * columns, config.channel_deviations or [1.0] * columns
     if answer.answers == "forecast":
@@ -117,7 +135,20 @@ def _example(finished: Finished, answer: StepAnswer) -> str:
         " ".join(f"{mean + spread * wave:.2f}" for mean, spread in zip(means, spreads, strict=True))
         for wave in (math.sin(2 * math.pi * t / period) for t in range(max(FEWEST, 3 * period)))
     ]
-    return "\n".join(rows) if len(means) > 1 else " ".join(rows)
+    return "\n".join(rows) if len(means) > 1 else " ".join(rows), "waves"
+
+
+def _own_series(folder: Path) -> str:
+    """The last window of the first series of a run of forecasts; "" where its data are not there, or have changed."""
+    try:
+        windows = data_of(RunFolder(folder)).train
+    except (Error, OSError):
+        return ""
+    if not isinstance(windows, Windows):
+        return ""
+    last = windows.series[0].values[-windows.context :]
+    known = np.flatnonzero(~np.isnan(last))
+    return " ".join(f"{value:.6g}" for value in last[known[0] :]) if len(known) else ""
 
 
 def _layers(answer: StepAnswer, seen: list[Traced]) -> list[ViewLayer]:
@@ -125,21 +156,33 @@ def _layers(answer: StepAnswer, seen: list[Traced]) -> list[ViewLayer]:
     stacked = [layer for layer in layers for _ in range(layer.num_layers)]
     places = answer.places or [Place(f"layer {number}", False) for number in range(1, len(stacked) + 1)]
     views, first = list[ViewLayer](), 0
-    for place, layer, traced in zip(places, stacked, seen, strict=True):
-        names = number_names(traced)
+    drawn = [one for layer in layers for one in _over_random(layer)]
+    for place, layer, traced, random in zip(places, stacked, seen, drawn, strict=True):
+        names, (decay_gate, inverted) = number_names(traced), _gate_of_decay(random)
         layer_view = ViewLayer(
             name=place.name, reverse=place.reverse, cell=layer.cell.name, channels=traced.memory.shape[-1],
             gates=list(traced.gates), decay="decay" in names, written="written" in names,
-            decay_is_gate=_is_gate(traced), scan=not layer._kind.iterates, memory=first + layer.cell.memory,
-            equations=describe(layer).equations,
+            decay_gate=decay_gate, decay_inverted=inverted, scan=not layer._kind.iterates,
+            memory=first + layer.cell.memory, equations=describe(layer).equations,
         )  # fmt: skip
         views.append(layer_view)
         first += len(layer.state_names)
     return views
 
 
-def _is_gate(traced: Traced) -> bool:
-    return traced.decay is not None and any(torch.equal(traced.decay, gate) for gate in traced.gates.values())
+def _over_random(layer: RecurrentLayer) -> list[Traced]:
+    """The traces of a layer over random input, on which two gates are equal only where they are the same."""
+    generator = torch.Generator().manual_seed(0)
+    return list(trace(layer, torch.randn(1, STEPS_COMPARED, layer.input_size, generator=generator)))
+
+
+def _gate_of_decay(traced: Traced) -> tuple[str, bool]:
+    """The gate whose strip would show the same as the decay's, and whether the decay is 1 minus it; "" for none."""
+    if (decay := traced.decay) is not None:
+        for inverted, (name, gate) in product((False, True), traced.gates.items()):
+            if torch.allclose(1 - gate if inverted else gate, decay, rtol=0, atol=1e-6):
+                return name, inverted
+    return "", False
 
 
 def _tokenizer(tokenizer: PreTrainedTokenizerFast) -> ViewTokenizer:

@@ -22,8 +22,10 @@ class ViewLayer(NamedTuple):
     gates: list[str]
     decay: bool
     """Whether the graph has the factor of each channel's state."""
-    decay_is_gate: bool
-    """Whether that factor is one of the gates."""
+    decay_gate: str
+    """The gate that is that factor, or 1 minus it; "" for none."""
+    decay_inverted: bool
+    """Whether the factor is 1 minus that gate."""
     written: bool
     """Whether it has what a step adds to the state."""
     scan: bool
@@ -53,6 +55,8 @@ class ViewModel(NamedTuple):
     """A model in the page."""
 
     title: str
+    trained: bool
+    """Whether its weights are the trained ones, and not those that the run began with."""
     reads: Literal["text", "symbols", "numbers"]
     """Text by a tokenizer, numbers of tokens, or so many numbers a step."""
     columns: int
@@ -66,6 +70,8 @@ class ViewModel(NamedTuple):
     answers: Answers
     whole: bool
     """Whether `context` has read all that was typed and answers, so that a state that is held changes no answer."""
+    pooling: list[str]
+    """The outputs that a classifier of sequences reads: "last", "mean", "max"; none where each step has an answer."""
     parts: list[str]
     """The names of the parts that answer, one after another in an answer; none where the model alone does."""
     answer_size: int
@@ -89,3 +95,5 @@ class ViewModel(NamedTuple):
     labels: list[str]
     example: str
     """A text to begin with."""
+    example_of: Literal["run", "waves", ""]
+    """The source of numbers: the end of the series that the run was trained on, or waves that are made up."""

@@ -9,6 +9,7 @@ import onnx
 import onnxruntime
 import pytest
 import torch
+from commands import outcome
 from pages import ROOT
 from refusals import refused
 from tolerances import assert_equal_within
@@ -20,12 +21,16 @@ from gatedrnn.layers import RecurrentLayer
 from gatedrnn.models import GatedRNNConfig, GatedRNNForCausalLM, GatedRNNForForecasting
 from gatedrnn.models import GatedRNNForSequenceClassification as OfSequences
 from gatedrnn.models import GatedRNNForTokenClassification as OfSteps
+from gatedrnn.training.finished import data_of
+from gatedrnn.training.folder import RunFolder
+from gatedrnn.training.loop import Trainer
 from gatedrnn.view import page
 from gatedrnn.view.answer import Context
 from gatedrnn.view.kinds import step_answer
 from gatedrnn.view.page import page_of, view_of
 from gatedrnn.view.record import ViewLayer, ViewModel, ViewState
 from gatedrnn.view.step import WatchedStep, first_step, number_names
+from gatedrnn.view.untrained import untrained_model
 
 SCALE = {"channel_means": [1.0, 2.0], "channel_deviations": [3.0, 4.0], "flagged_channels": [1]}
 
@@ -127,6 +132,39 @@ def test_a_step_has_the_gates_of_the_whole_sequence(tmp_path):
                     assert np.abs(found[f"layer_{n}_{name}"][0] - expected[name][0, step].numpy()).max() < ALLOWED
 
 
+def test_a_strip_that_would_say_the_same_twice_is_named(tmp_path, without_graphs):
+    for cell, gate, inverted in (
+        ("lstm", "forget", False), ("mingru", "update", True), ("signed-mingru", "decay", False), ("rg-lru", "", False),
+    ):  # fmt: skip
+        for layer in view_of(saved(tmp_path / cell, cell)).layers:
+            assert (layer.decay_gate, layer.decay_inverted) == (gate, inverted)
+
+
+def test_an_untrained_model_is_the_one_that_its_run_began_with(text_run, without_graphs, tmp_path, capsys):
+    run, random = RunFolder(text_run), torch.get_rng_state()
+    model, begun = untrained_model(text_run), Trainer(run.settings(), data_of(run), RunFolder(tmp_path / "anew")).bare
+    for (name, weight), other in zip(model.state_dict().items(), begun.cpu().state_dict().values(), strict=True):
+        assert torch.equal(weight, other), name
+    trained = page.open_finished(text_run).model.state_dict()
+    assert not any(torch.equal(weight, trained[name]) for name, weight in model.named_parameters() if weight.dim() > 1)
+    torch.set_rng_state(random)
+    untrained_model(text_run)
+    assert torch.equal(torch.get_rng_state(), random)
+    assert view_of(text_run).trained and not view_of(text_run, untrained=True).trained
+    refused(DataError, "is no run's folder", untrained_model, saved(tmp_path / "model"))
+    code, said = outcome(capsys, "view", text_run, text_run, "--untrained")
+    assert code == 2 and "--untrained is of the folder of one run" in said
+
+
+def test_a_forecast_begins_with_the_run_s_own_series_where_its_data_are_there(forecast_run, tmp_path, without_graphs):
+    windows = data_of(RunFolder(forecast_run)).train
+    own = [float(value) for value in page._own_series(forecast_run).split()]
+    np.testing.assert_allclose(own, windows.series[0].values[-windows.context :], rtol=1e-5)
+    found = view_of(forecast(tmp_path / "model"))
+    assert found.example_of == "waves" and len(found.example.split()) >= page.FEWEST
+    assert view_of(saved(tmp_path / "text")).example_of == ""
+
+
 def test_the_page_knows_the_fields_that_it_is_given():
     source = (ROOT / "view" / "src" / "models.ts").read_text()
     for name, given in (("Layer", ViewLayer), ("State", ViewState), ("Model", ViewModel)):
@@ -185,6 +223,7 @@ def test_models_of_several_numbers_a_step(tmp_path, without_graphs):
     for kind in KINDS:
         model, found = of_numbers(tmp_path / kind, kind), view_of(tmp_path / kind)
         assert (found.answers, found.reads, found.columns, found.missing) == (kind, "numbers", 2, True)
+        assert found.pooling == ([] if kind == "label of the step" else ["last"])
         *_, last = stepped(tmp_path / kind, values[0])
         expected = model(input_values=values).logits.detach().numpy()
         expected = expected[:, -1] if kind == "label of the step" else expected

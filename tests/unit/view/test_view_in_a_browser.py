@@ -1,5 +1,7 @@
 """The window as a browser shows it: it asks for nothing, and its numbers are the library's."""
 
+import json
+import re
 from functools import cache
 
 import numpy as np
@@ -40,21 +42,22 @@ def shown(browser, tmp_path):
     """Opens a page of models in Chromium from a file, which asks for nothing else and complains of nothing."""
     tabs, path, asked, said = [], tmp_path / "view.html", [], []
 
-    def opened(*folders, **options):
-        path.write_text(page.page_of(folders), encoding="utf-8")
+    def opened(*folders, address="", untrained=False, **options):
+        path.write_text(page.page_of(folders, untrained), encoding="utf-8")
         tab = browser.new_page(**options)
         tabs.append(tab)
         tab.on("request", lambda request: asked.append(request.url))
         tab.on("console", lambda message: said.append(message.text))
         tab.on("pageerror", lambda error: said.append(str(error)))
-        tab.goto(path.as_uri())
+        tab.goto(path.as_uri() + address)
         tab.wait_for_selector("body[data-read]")
         return tab
 
     yield opened
     for tab in tabs:
         tab.close()
-    assert [address for address in asked if not address.startswith("blob:")] == [path.as_uri()] and said == []
+    asked_for = {address.partition("#")[0] for address in asked if not address.startswith("blob:")}
+    assert asked_for == {path.as_uri()} and said == []
 
 
 def typed(tab, text):
@@ -62,10 +65,33 @@ def typed(tab, text):
     expect(tab.locator("body")).to_have_attribute("data-read", text, timeout=60_000)
 
 
-def pressed(tab, *keys):
-    tab.focus(".track")
+def pressed(tab, *keys, panel=0):
+    tab.locator(".track").nth(panel).focus()
     for key in keys:
         tab.keyboard.press(key)
+
+
+def until(tab, expression):
+    """Wait until an expression holds; the page's policy forbids the waiting of Playwright, which evaluates a string."""
+    for _ in range(400):
+        if tab.evaluate(expression):
+            return
+        tab.wait_for_timeout(25)
+    raise AssertionError(expression)
+
+
+def kept(tab, **fields):
+    """Wait until the address has these fields, and return it."""
+    for name, value in fields.items():
+        until(tab, f"new URLSearchParams(location.hash.slice(1)).get({json.dumps(name)}) === {json.dumps(str(value))}")
+    return tab.evaluate("location.hash")
+
+
+def steps_of(tab):
+    """The chosen step, layer and channel of each panel, as their titles say."""
+    says = tab.locator("h3.step").all_inner_texts()
+    found = [re.match(r"Step (\d+) of .*; layer (\d+), channel (\d+)", one).groups() for one in says]
+    return [tuple(map(int, one)) for one in found]
 
 
 NUMBERS = """
@@ -99,11 +125,153 @@ def test_a_sentence_is_typed_and_the_strips_move(shown, folders):
     before = tab.evaluate(picture)
     typed(tab, TEXT)
     after = tab.evaluate(picture)
-    assert len(before) == len(after) == 2 * 3 + 2 * 2
+    assert len(before) == len(after) == 2 * 3 + 2 * 1  # of a mingru, the decay is 1 minus its gate
     assert all(one != two for one, two in zip(before, after, strict=True))
     for text in (TEXT, TEXT[:20] + "again"):  # what did not change is not read again, and is not wrong
         typed(tab, text)
         check_numbers_of(tab, folders, text)
+
+
+def test_linked_panels_follow_one_another_and_a_link_restores_what_is_shown(shown, folders):
+    tab = shown(*folders)
+    typed(tab, TEXT)
+    pressed(tab, "Home", "ArrowRight", "ArrowRight")
+    assert [step for step, *_ in steps_of(tab)] == [3, 3]
+    tab.select_option(".channel >> nth=0", "7")
+    assert [channel for *_, channel in steps_of(tab)] == [7, 7]
+    tab.click("button.step-next")
+    tab.uncheck(".link")
+    tab.locator(".own textarea").fill("The state. It closes.")
+    expect(tab.locator("h3.step").nth(1)).to_contain_text("of 22")
+    pressed(tab, "End", panel=1)
+    assert [step for step, *_ in steps_of(tab)] == [4, 22]
+    tab.click("button.wider")
+    tab.check(".big")
+    address = kept(tab, step=4, step2=22, link=0, big=1, text2="The state. It closes.", text=TEXT)
+    again = shown(*folders, address=address)
+    assert steps_of(again) == steps_of(tab) and again.input_value(".own textarea") == "The state. It closes."
+    assert not again.is_checked(".link") and again.is_checked(".big") and again.input_value("#text") == TEXT
+    assert again.evaluate("gatedrnn.panels[0].track.scaled") == tab.evaluate("gatedrnn.panels[0].track.scaled")
+    again.evaluate("location.hash = 'step=2&layer=2&channel=3&gate=output'")
+    until(again, "document.querySelector('h3.step').textContent.startsWith('Step 2 of')")
+    assert steps_of(again) == [(2, 2, 3), (2, 2, 3)] and again.is_checked(".link")
+    assert again.input_value(".gate >> nth=0") == "output" and again.locator(".own").is_hidden()
+
+
+def test_the_page_opens_on_what_a_measure_found_and_says_the_loss_of_each_token(shown, folders):
+    tab = shown(*folders)
+    typed(tab, TEXT)
+    tokens, logits, layers = expected_of(folders[0], TEXT)
+    stops = 1 + np.array([n for n, letter in enumerate(TEXT) if letter == "."])
+    found = {}
+    for number, one in enumerate(layers):
+        for gate, values in one.gates.items():
+            series = values[0].numpy()
+            depth = np.delete(series, stops, axis=0).mean(0) - series[stops].mean(0)
+            found[number, gate, int(depth.argmax())] = depth.max()
+    layer, gate, channel = max(found, key=found.get)
+    tab.click("[data-preset=stop] >> nth=0")
+    assert steps_of(tab)[0] == (stops[0] + 1, layer + 1, channel) and steps_of(tab)[1][0] == stops[0] + 1
+    assert f"closes at a full stop: {gate} gate" in tab.inner_text(".preset-says >> nth=0")
+    likely = torch.from_numpy(logits[:-1]).log_softmax(1)
+    losses = -likely[torch.arange(len(likely)), torch.tensor(tokens[1:])]
+    here = losses[stops[0] - 1]
+    assert np.allclose(tab.evaluate("gatedrnn.panels[0].track.losses")[1:], losses, atol=1e-4)
+    assert f"mean {losses.mean():.2f} nats; here {here:.2f} (" in tab.inner_text(".loss-says >> nth=0")
+    tab.click("[data-preset=surprise] >> nth=0")
+    assert steps_of(tab)[0][0] == int(losses.argmax()) + 2
+    tab.click("[data-preset=memory] >> nth=0")
+    halves = [np.log(0.5) / one.decay[0].log().mean(0).numpy() for one in layers]
+    longest = int(np.argmax([half.max() for half in halves]))
+    assert steps_of(tab)[0][1:] == (1 + longest, int(halves[longest].argmax()))
+    opened = shown(*folders)
+    assert opened.get_attribute(".presets [aria-pressed=true] >> nth=0", "data-preset") == "stop"
+
+
+@pytest.mark.slow
+def test_a_guided_situation_is_shown_the_steps_are_played_and_reset_begins_anew(shown, folders):
+    tab = shown(*folders)
+    begun = steps_of(tab)
+    tab.click("[data-guide=stop]")
+    expect(tab.locator(".guide-says")).to_contain_text("where the sentences end")
+    kept(tab, guide="stop", text="The gate opens. The state remembers. The gate closes again. It opens again.")
+    first = steps_of(tab)[0][0]
+    pressed(tab, " ")
+    expect(tab.locator(".play")).to_contain_text("Stop")
+    until(tab, f"gatedrnn.panels.every(({{chosen}}) => chosen.step >= {first + 1})")
+    pressed(tab, " ")
+    expect(tab.locator(".play")).to_contain_text("Play")
+    tab.click("button.step-previous")
+    tab.click("button.reset")
+    expect(tab.locator(".guide-says")).to_have_text("")
+    expect(tab.locator("h3.step").first).to_have_text(re.compile(rf"Step {begun[0][0]} of"))
+    assert steps_of(tab) == begun and "\n" in tab.input_value("#text")
+    calm = shown(*folders, reduced_motion="reduce")
+    assert calm.locator(".play").count() == 0
+    before = steps_of(calm)
+    pressed(calm, " ")
+    calm.click("button.step-next")
+    assert [step for step, *_ in steps_of(calm)] == [step + 1 for step, *_ in before]
+
+
+@pytest.mark.slow
+def test_the_page_speaks_korean_by_the_browser_or_by_its_address(shown, folders):
+    for options in ({"locale": "ko-KR"}, {"address": "#lang=ko"}):
+        tab = shown(folders[0], **options)
+        assert tab.evaluate("document.documentElement.lang") == "ko" and tab.inner_text("h1") == "학습된 모델의 게이트"
+        text = re.sub(r"lstm|LSTM|English|Tab|log|nat|unk|\bp\b|Ctrl", "", tab.inner_text("main").split("A channel")[0])
+        left = [word for word in re.findall(r"[A-Za-z]{3,}", text) if word not in page.EXAMPLE]
+        assert left == [], "English words on the Korean page"
+    assert shown(folders[0], locale="ko-KR", address="#lang=en").evaluate("document.documentElement.lang") == "en"
+
+
+@pytest.mark.slow
+def test_an_untrained_model_is_beside_its_trained_one_on_the_same_channel(shown, text_run):
+    tab = shown(text_run, untrained=True)
+    trained, untrained = steps_of(tab)
+    assert (
+        trained == untrained
+        and "untrained" in tab.inner_text("#title-1")
+        and "untrained" not in tab.inner_text("#title-0")
+    )
+
+
+def test_an_lstm_is_read_anew_at_every_move_of_its_forget_bias(browser):
+    tab, said = browser.new_page(), []
+    tab.on("console", lambda message: said.append(message.text))
+    tab.on("pageerror", lambda error: said.append(str(error)))
+    tab.goto((ROOT / "view" / "build" / "forget-bias.html").as_uri() + "#bias=3")
+    for bias in (3.0, 2.9):
+        found = tab.evaluate("""() => {
+            const {lstm, read, forget, cell, half, bias} = gatedrnn;
+            const rows = series => read.map((_, t) => [...series.row(t)]);
+            return {...Object.fromEntries(Object.entries(lstm).map(([k, v]) => [k, v.length ? [...v] : v])), bias, half,
+                    read: read.map(x => [...x]), forget: rows(forget), cell: rows(cell), weights: [...lstm.bias]};
+        }""")
+        assert found["bias"] == bias
+        hidden, inputs = found["hidden"], found["inputs"]
+        layer = torch.nn.LSTMCell(inputs, hidden, dtype=torch.float64)
+        with torch.no_grad():
+            layer.weight_ih.copy_(torch.tensor(found["ofInput"]).view(4 * hidden, inputs))
+            layer.weight_hh.copy_(torch.tensor(found["ofState"]).view(4 * hidden, hidden))
+            layer.bias_ih.copy_(torch.tensor(found["weights"]))
+            layer.bias_hh.zero_()
+            layer.bias_hh[hidden : 2 * hidden] = bias
+            state, forgets = None, []
+            for step, x in enumerate(torch.tensor(found["read"], dtype=torch.float64)):
+                h = torch.zeros(hidden, dtype=torch.float64) if state is None else state[0]
+                sums = layer.weight_ih @ x + layer.bias_ih + layer.weight_hh @ h + layer.bias_hh
+                forgets.append(sums[hidden : 2 * hidden].sigmoid())
+                state = layer(x, state)
+                np.testing.assert_allclose(found["forget"][step], forgets[-1], atol=ALLOWED)
+                np.testing.assert_allclose(found["cell"][step], state[1], atol=ALLOWED)
+        half = np.log(0.5) / torch.stack(forgets).log().mean().item()
+        assert abs(found["half"] / half - 1) < ALLOWED and f"after {half:.1f} steps" in tab.inner_text(".says")
+        tab.focus(".bias")
+        tab.keyboard.press("ArrowLeft")
+    until(tab, "location.hash === '#bias=2.8'")
+    assert tab.evaluate("document.documentElement.scrollWidth") == 1280 and said == []
+    tab.close()
 
 
 @pytest.mark.slow
@@ -121,6 +289,7 @@ def test_steps_and_channels_are_chosen_a_channel_is_held_and_bad_text_is_a_sente
 
     tab = shown(folders[0])
     typed(tab, TEXT)
+    tab.select_option(".layer", "0")
     pressed(tab, "Home", "ArrowRight", "ArrowRight", "ArrowDown")
     assert tab.inner_text("h3.step").startswith(f"Step 3 of {1 + len(TEXT)}, “h”")
     expect(tab.locator(".reach-says")).to_contain_text("finite differences")
@@ -172,7 +341,7 @@ def test_a_series_of_numbers_and_its_forecast(shown, tmp_path):
     assert tab.inner_text(".held") == "" and tab.locator(".next tr").count() == 0
     pressed(tab, "ArrowLeft")  # there is no step to choose
     typed(tab, "1 2 3 4")
-    assert tab.inner_text("h3.step").startswith("Step 4 of 4, “4”; layer 1") and tab.inner_text("#note") == ""
+    assert tab.inner_text("h3.step").startswith("Step 4 of 4, “4”; layer ") and tab.inner_text("#note") == ""
 
 
 @pytest.mark.slow
@@ -208,11 +377,25 @@ def test_a_browser_without_webassembly_or_scripts_is_told_so(browser, folders, t
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("width, scheme", [(1280, "light"), (400, "dark")])
-def test_no_error_of_accessibility_and_no_sideways_scrolling(width, scheme, shown, folders):
+@pytest.mark.parametrize(
+    "width, scheme, address",
+    [
+        (1280, "light", ""), (400, "dark", ""), (1280, "dark", "#lang=ko&big=1&guide=stop&text=A."),
+        (400, "light", "#link=0&zoom=2&lang=ko&text2=B.&step2=1"),
+    ],
+)  # fmt: skip
+def test_no_error_of_accessibility_and_no_sideways_scrolling(width, scheme, address, shown, folders, browser):
     axe = ROOT / "view" / "node_modules" / "axe-core" / "axe.min.js"
     screen = {"viewport": {"width": width, "height": 800}, "color_scheme": scheme}
-    tab = shown(*folders, **screen, bypass_csp=True)
+    tab = shown(*folders, address=address, **screen, bypass_csp=True)
+    check_axe(tab, axe, width)
+    other = browser.new_page(**screen, bypass_csp=True)
+    other.goto((ROOT / "view" / "build" / "forget-bias.html").as_uri() + address)
+    check_axe(other, axe, width)
+    other.close()
+
+
+def check_axe(tab, axe, width):
     assert tab.evaluate("document.documentElement.scrollWidth") == width
     if not axe.exists():
         pytest.skip("axe-core is not installed: make view")
@@ -235,6 +418,9 @@ def test_gates_in_the_page_are_those_of_inspect_for_every_cell(shown, tmp_path):
 def test_scrolling_2000_steps_of_128_channels_is_smooth(shown, tmp_path):
     tab = shown(saved(tmp_path / "lstm", "lstm", hidden_size=128, embedding_size=32))
     typed(tab, (TEXT * 40)[:2000])
+    assert tab.evaluate("document.querySelector('.track').scrollWidth <= document.querySelector('.track').clientWidth")
+    for _ in range(4):
+        tab.click("button.wider")
     scrolled = """async () => {
         const [panel] = gatedrnn.panels, track = document.querySelector(".track");
         frames = panel.track.frames;
