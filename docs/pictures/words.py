@@ -8,7 +8,7 @@ KOREAN = {
     "a text of documents": "문서로 이루어진 텍스트",
     "two lanes, read in windows of 4 steps": "레인 두 개, 4스텝짜리 윈도로 읽기",
     "lane 1": "레인 1", "lane 2": "레인 2", "state": "상태",
-    "mask": "마스크", "resets": "리셋", "packed": "packed",
+    "mask": "마스크", "resets": "리셋", "packed": "패킹",
     "the state stands still at padding; h_n is that of x_3": "패딩에서는 상태가 그대로이며, x_3 뒤의 상태가 곧 h_n",
     "two sequences in one row: the state begins again": "한 줄에 시퀀스 두 개: 상태가 다시 시작",
     "sequences of 4 and 3 steps: step 4 has a batch of one": "4스텝과 3스텝 시퀀스: 스텝 4의 배치는 1",
@@ -97,6 +97,6 @@ DESCRIPTIONS = {
     },
     "cuts": {
         "en": "A mask holds the state at padding, a reset begins it anew, a packed sequence shrinks the batch.",
-        "ko": "마스크는 패딩에서 상태를 멈추고, 리셋은 상태를 다시 시작하고, packed 시퀀스는 끝에서 배치를 줄입니다.",
+        "ko": "마스크는 패딩에서 상태를 멈추고, 리셋은 상태를 다시 시작하고, 패킹한 시퀀스는 끝으로 갈수록 배치를 줄입니다.",
     },
 }
