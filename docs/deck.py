@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+import pictures
 from jinja2 import Environment, FileSystemLoader, select_autoescape
 from markupsafe import Markup, escape
 from matplotlib.ticker import MaxNLocator
@@ -15,6 +16,8 @@ from gatedrnn.pages import FONT
 Language = Literal["en", "ko"]
 Kind = Literal["cell", "taken", "plain"]
 """The kind of a mark: a cell, the one that the slide recommends, or a baseline without a recurrent network."""
+NAMESPACE = ' xmlns="http://www.w3.org/2000/svg"'
+"""A picture says it as a file; within a page of HTML it is known, and the page names no address."""
 MARGIN = 0.04
 """The margin of an axis beyond its first and last value."""
 MOST_TICKS = 3
@@ -110,6 +113,8 @@ class Slide(NamedTuple):
     """Folders or files under results/."""
     holds: bool
     """Whether the records support what the texts say in words."""
+    picture: str | None = None
+    """A picture of the documentation that is shown beside the charts."""
 
 
 def write(folder: Path, name: str, slides: Sequence[Slide]) -> None:
@@ -129,7 +134,13 @@ def write(folder: Path, name: str, slides: Sequence[Slide]) -> None:
         )  # fmt: skip
         templates.filters["said"] = lambda words, spoken=language: _marked(getattr(words, spoken))
         page = templates.get_template("slides.html").render(
-            language=language, files=files, slides=slides, words=Words, font=FONT, version=__version__
+            language=language,
+            files=files,
+            slides=slides,
+            words=Words,
+            font=FONT,
+            version=__version__,
+            drawn=lambda name, spoken=language: Markup(pictures.picture(name, 0, spoken).replace(NAMESPACE, "")),
         )
         (folder / file).write_text(page, encoding="utf-8")
 
