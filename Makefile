@@ -70,10 +70,9 @@ check: $(VENV)/.dev
 # The page of `gatedrnn view`, from what its lock file names; its tests first.
 view: src/gatedrnn/view/page.html
 
-src/gatedrnn/view/page.html: view/package-lock.json view/build.mjs $(wildcard view/src/*)
+src/gatedrnn/view/page.html view/build/forget-bias.html &: view/package-lock.json view/build.mjs $(wildcard view/src/*)
 	cd view && npm ci --ignore-scripts --no-audit --no-fund && npm test && npm run build
 
-# The documentation, anew each time since every page shows the table of contents; a warning is an error.
 # Pages first, in both languages at once; then slides and the window's models, which take longest to come. What is up to
 # date is kept.
 SITE := docs/_build/html
@@ -92,7 +91,7 @@ pages-en:
 pages-ko:
 	$(BIN)/sphinx-build -W --keep-going -c docs -D language=ko docs/learn/ko $(SITE)/learn/ko
 
-docs/_build/extra/window/text.html: docs/window.py src/gatedrnn/view/page.html | $(VENV)/.docs
+docs/_build/extra/window/text.html: docs/window.py src/gatedrnn/view/page.html view/build/forget-bias.html | $(VENV)/.docs
 	$(BIN)/python docs/window.py $(@D)
 
 docs/_build/extra/slides/which-cell.html: docs/slides.py docs/measured.py docs/deck.py docs/templates/slides.html \

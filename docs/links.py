@@ -33,7 +33,7 @@ def broken(folder):
             if parts.scheme or parts.netloc:
                 continue
             target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
-            place = unquote(parts.fragment)
+            place = "" if "=" in parts.fragment else unquote(parts.fragment)  # a setting of the page is no place
             if not target.exists() or (place and target in pages and place not in pages[target].places):
                 yield f"{path.relative_to(Path(folder).resolve())}: {link}"
 
