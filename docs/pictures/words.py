@@ -97,6 +97,6 @@ DESCRIPTIONS = {
     },
     "cuts": {
         "en": "A mask holds the state at padding, a reset begins it anew, a packed sequence shrinks the batch.",
-        "ko": "마스크는 패딩에서 상태를 멈추고, 리셋은 상태를 다시 시작하고, 패킹한 시퀀스는 끝으로 갈수록 배치를 줄입니다.",
+        "ko": "마스크는 패딩에서 상태를 멈추고, 리셋은 상태를 다시 시작하며, 패킹한 시퀀스는 배치를 점점 줄입니다.",
     },
 }

@@ -74,7 +74,7 @@ class GRUD(Layer[Tensor]):
 
 
 class GRUDCell(Cell[Tensor]):
-    """One step of `GRUD`, a gap of 1 after the one before; `gap_features` as there. A stream with gaps is `GRUD.step`."""
+    """One step of `GRUD`, a gap of 1 after the one before; a stream with gaps is `GRUD.step`. Options as there."""
 
     layer_class = GRUD
 
