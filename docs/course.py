@@ -28,6 +28,7 @@ LEARN = Path(__file__).parent / "learn"
 WRITTEN = tokenize.COMMENT, tokenize.STRING
 
 LINK = re.compile(r"\[(?P<words>[^\]]*)\]\((?P<path>[\w./-]+\.md)(?P<place>#[\w-]+)?\)")
+ANCHOR = re.compile(r'<a href="[^"]*">(?P<words>.*?)</a>')
 PICTURE = re.compile(r"^```\{picture\} (?P<name>[\w-]+) ?(?P<stage>\d*)\n```$", re.M)
 NOTEBOOK = re.compile(r"\d+-.*\.md")
 TRANSLATIONS = re.compile(r"^```\{translations\}\n(?P<table>.*?)^```\n", re.M | re.S)
@@ -109,7 +110,7 @@ def linked(text: str, page: Path, folder: Path | None = None) -> str:
             there = Path(os.path.relpath(target, into.resolve())).as_posix()
         return f"[{match['words']}]({there}{match['place'] or ''})"
 
-    return LINK.sub(link, text)
+    return ANCHOR.sub(r"\g<words>", LINK.sub(link, text))  # of pages that are built, which a notebook does not have
 
 
 def drawn(text: str, language: str) -> str:

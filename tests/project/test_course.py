@@ -91,7 +91,8 @@ def test_a_notebook_links_to_the_notebooks_beside_it_and_to_the_documentation(tm
     first, second, third = re.findall(r"\((.*?)\)", text)
     assert (first, second) == ("08-b.ipynb", "../01-a.ipynb#x")
     assert (folder / "ko" / third.partition("#")[0]).resolve() == ROOT / "docs" / "results.md"
-    assert course.linked("[a](08-b.md) [c](../../results.md#d)", page) == "[a](08-b.ipynb) c"
+    alone = course.linked('[a](08-b.md) [c](../../results.md#d) <a href="../w.html">e</a>', page)
+    assert alone == "[a](08-b.ipynb) c e"
 
 
 def test_pages_of_both_sites_link_to_each_other_by_html():
@@ -145,6 +146,15 @@ def test_a_lecture_has_goals_a_summary_short_lines_and_speaks_the_learners_langu
         assert [line for line in code if len(line) > LONGEST and not re.match(r":\w+: ", line)] == []
     for cell in course.cells(korean).values():
         assert [said for said in sentences_of(cell) if not re.search("[가-힣]", said)] == []
+
+
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_every_figure_is_described_in_a_sentence(name):
+    for key, cell in course.cells(ENGLISH[name]).items():
+        if "plt.show()" in cell:
+            said = re.search(r'^:mystnb: \{image: \{alt: "(.+)"\}\}$', cell, re.M)
+            assert said and said[1].endswith(".") and len(said[1]) > 30, key
+            assert f'"{said[1]}":' in KOREAN[name], key
 
 
 @pytest.mark.slow

@@ -341,6 +341,12 @@ def test_every_cell_has_its_row_in_the_table_of_cells():
         assert kind_of(layer.cell).tracking(layer.cell).name == transition, name
 
 
+def test_every_image_of_a_page_is_described():
+    for page in GUIDE:
+        images = re.findall(r"^```\{(?:image|figure)\}.*?^```", page.read_text(encoding="utf-8"), re.M | re.S)
+        assert [image for image in images if not re.search(r"^:alt: .{20,}$", image, re.M)] == [], page.name
+
+
 def test_where_things_happen_names_files_that_exist():
     with (ROOT / "docs" / "where.csv").open(encoding="utf-8") as table:
         files = [row["file"] for row in csv.DictReader(table)]
