@@ -104,6 +104,7 @@ def test_pages_of_both_sites_link_to_each_other_by_html():
     assert linked == '<a href="../01-a.html#x">English</a> [b](02-b.md)'
 
 
+@pytest.mark.slow  # which has the packages of the documentation
 def test_a_notebook_to_download_has_its_pictures_within():
     (notebook,) = (course.as_notebook(path, text) for path, text in course.notebooks() if str(path) == "01-gates.md")
     text = "\n".join(cell.source for cell in notebook.cells)
