@@ -19,6 +19,8 @@ OUTSIDE = {
     "transformers": "https://huggingface.co/docs/transformers/main_classes/",
 }
 """Sites whose names are linked; those that we use are listed in `inventories/`, so that a build needs no network."""
+SHORT = {"nn": "torch.nn", "F": "torch.nn.functional", "PackedSequence": "torch.nn.utils.rnn.PackedSequence"}
+"""Names as code has them after the usual imports."""
 NAME = re.compile(r"(?P<path>[A-Za-z_]\w*(?:\.\w+)*)(?:\(\))?")
 
 
@@ -30,9 +32,9 @@ def whole(text: str) -> str | None:
     if path in gatedrnn.__all__:
         return f"gatedrnn.{path}"
     first = path.partition(".")[0]
-    if first in ("nn", "F") and "." in path:
-        return {"nn": "torch.nn", "F": "torch.nn.functional"}[first] + path[len(first) :]
-    return path if first in ("gatedrnn", *OUTSIDE) or path == "PackedSequence" else None
+    if first in SHORT:
+        return SHORT[first] + path[len(first) :]
+    return path if first in ("gatedrnn", *OUTSIDE) else None
 
 
 def link(app, doctree):
@@ -41,8 +43,6 @@ def link(app, doctree):
         above = code.parent
         if isinstance(above, nodes.reference | nodes.title | pending_xref) or not (target := whole(code.astext())):
             continue
-        if target == "PackedSequence":
-            target = "torch.nn.utils.rnn.PackedSequence"
         reference = pending_xref("", refdomain="py", reftype="obj", reftarget=target, refwarn=False)
         reference["refdoc"] = app.env.docname
         above.replace(code, reference)

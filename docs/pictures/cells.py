@@ -105,9 +105,7 @@ def gru(draw: CellDrawing) -> None:
         _candidate(draw, "tanh n", 350)
     if draw.at(2):
         draw.gate(226, "σ r")
-        draw.line((254, GATES), (290, GATES), (290, H - 10), arrow=True)
-        draw.operation(290, H, "×")
-        draw.text(284, GATES + 22, "reset", "end", 13)
+        _reset(draw, 254)
 
 
 def mgu(draw: CellDrawing) -> None:
@@ -119,9 +117,7 @@ def mgu(draw: CellDrawing) -> None:
         _candidate(draw, "tanh n", 350)
     if draw.at(2):
         draw.dot(206, GATES)
-        draw.line((206, GATES), (290, GATES), (290, H - 10), arrow=True)
-        draw.operation(290, H, "×")
-        draw.text(284, GATES + 22, "reset", "end", 13)
+        _reset(draw, 206)
 
 
 def mingru(draw: CellDrawing) -> None:
@@ -151,6 +147,13 @@ def minlstm(draw: CellDrawing) -> None:
     if draw.at(2):
         draw.line((239, MIDDLE), (340, MIDDLE), arrow=True)
         _candidate(draw, "g v", 350, h=False)
+
+
+def _reset(draw: CellDrawing, x: float) -> None:
+    """A gate that holds down the state that the candidate reads."""
+    draw.line((x, GATES), (290, GATES), (290, H - 10), arrow=True)
+    draw.operation(290, H, "×")
+    draw.text(284, GATES + 22, "reset", "end", 13)
 
 
 def _candidate(draw: CellDrawing, name: str, x: float, h: bool = True) -> None:

@@ -284,6 +284,7 @@ def test_a_name_in_code_stands_for_what_a_reference_has():
 
     assert whole("MinGRU") == "gatedrnn.MinGRU" and whole("linear_scan()") == "gatedrnn.linear_scan"
     assert whole("nn.LSTM") == "torch.nn.LSTM" and whole("torch.compile") == "torch.compile"
+    assert whole("PackedSequence") == "torch.nn.utils.rnn.PackedSequence"
     assert whole("hx=None") is None and whole("step") is None and whole("x.y") is None
 
 
