@@ -254,9 +254,11 @@ class PlainPart(Record):
         of = plural(self.examples, self.unit)
         if not math.isfinite(self.low):
             return f"Whether the network does better than its plain part ({self.name}), {of} cannot tell: {scores}."
-        verdict = "The gated network does better than" if self.lowers else "The plain method is as good: use it. Of"
         interval = f"95 % interval of the difference {self.low:+.4f} to {self.high:+.4f}, {of}"
-        return f"{verdict} its plain part alone, {self.name}: {scores} ({interval})."
+        if self.lowers:
+            return f"The gated network does better than its plain part alone, {self.name}: {scores} ({interval})."
+        name = self.name[0].upper() + self.name[1:]
+        return f"The plain method is as good: use it. {name} alone: {scores} ({interval})."
 
 
 class RunMeasured(Record):
