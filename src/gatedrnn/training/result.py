@@ -258,7 +258,7 @@ class PlainPart(Record):
         if self.lowers:
             return f"The gated network does better than its plain part alone, {self.name}: {scores} ({interval})."
         name = self.name[0].upper() + self.name[1:]
-        return f"The plain method is as good: use it. {name} alone: {scores} ({interval})."
+        return f"No gain over the plain method is shown: use it. {name} alone: {scores} ({interval})."
 
 
 class RunMeasured(Record):

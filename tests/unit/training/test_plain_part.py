@@ -40,7 +40,7 @@ def test_the_plain_part_will_do_unless_all_of_the_interval_is_below_zero():
     )
     for low, high in ((-0.2, 0.01), (0.1, 0.2)):
         assert not part(low, high).lowers and part(low, high).sentence().startswith(
-            "The plain method is as good: use it. Smoothers alone: "
+            "No gain over the plain method is shown: use it. Smoothers alone: "
         )
     assert "40 blocks of 12 steps)" in part(0.1, 0.2).sentence()
     for low, high in ((-np.inf, np.inf), (np.nan, np.nan)):
