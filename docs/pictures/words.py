@@ -49,7 +49,7 @@ DESCRIPTIONS = {
     },
     "mgu 2": {
         "en": "MGU: the same gate f also multiplies the state that the candidate reads.",
-        "ko": "MGU: 같은 게이트 f가 후보가 읽는 상태에도 곱해집니다.",
+        "ko": "MGU: 후보가 읽는 상태에도 같은 게이트 f가 곱해집니다.",
     },
     "mgu": {
         "en": "MGU: one gate f is update gate and reset gate in one.",
