@@ -184,6 +184,7 @@ def page(name: str) -> str:
     """The page of a cell."""
     record = CELLS[name]
     layer, step = record.layer.__name__, record.single_step
+    title = f"{layer} ({name})" if "-" in name else layer
     _, equations, notes = parts(record.equations.__doc__)
     drawn = [f"```{{picture}} {name}\n```", DRAWN.get(name, "")] if name in drawn_cells.CELLS else []
     table = [f"| {key} | {value} |" for key, value in facts(name)]
@@ -191,7 +192,7 @@ def page(name: str) -> str:
     inline = f"```{{eval-rst}}\n.. autoclass:: gatedrnn.{layer}\n```"
     chunks = [
         "---\nnosearch: true\n---",  # its title and names are found; its text is much like that of other cells
-        f"# {layer}", inline, *drawn, "## Equations", rendered(equations), as_markdown(notes),
+        f"# {title}", inline, *drawn, "## Equations", rendered(equations), as_markdown(notes),
         "## At a glance", "\n".join(["| | |", "|---|---|", *table]),
         "## Arguments and calls",
         "All other arguments, {py:meth}`forward <gatedrnn.RecurrentLayer.forward>` with `mask`, `resets` and `gaps`, "

@@ -90,6 +90,9 @@ class Study:
     def pairs(self) -> "pd.DataFrame":
         """A row for each pair of methods: the difference on test with its interval, and the verdict on the first.
 
+        "better", "equivalent" and "worse" are the shares of the difference's distribution above, within and below the
+        margin; a difference of perplexities is relative.
+
         Raises:
             UsageError: these are probes.
         """

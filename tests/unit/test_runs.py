@@ -57,6 +57,7 @@ def test_no_public_function_bears_the_name_of_a_module():
 
 def test_a_run_has_its_scores_its_steps_its_model_and_its_page(run):
     assert run.is_finished and 0 <= run.scores["test"]["accuracy"] <= 1 and run.settings.hidden_size == 4
+    assert set(run.scores["test"]) <= set(type(run.result.scores["test"]).model_fields)
     assert isinstance(run.metrics, pd.DataFrame) and run.metrics.step.max() == 4
     assert not run.model.training and run.report.exists() and "accuracy" in run._repr_html_()
     assert gatedrnn.load(run.folder).scores == run.scores

@@ -57,8 +57,9 @@ class GRUD(Layer[Tensor]):
     other cells; or (batch, time, gap_features), since each feature was last seen, read as they are (Che et al.'s
     delta), in both directions twice as many. Without `gaps` each is 1.
 
-    Che et al.'s input is the last observed value, decayed towards the mean, beside the mask of what was observed;
-    `gatedrnn.models.inputs.DecayedInputs` makes it.
+    Che et al.'s input is the last observed value, decayed towards the mean, beside the mask of what was observed. Their
+    delta is the gap since the step before, plus delta before it where the feature was not seen there. A model with
+    `gap_unit`, and an estimator with `times`, make both from series with NaN.
 
     Keyword Args:
         gap_features: times that the decay reads at each step (`weight_gap_l0`).

@@ -23,8 +23,9 @@ class SLSTMEquations(LoopEquations):
     c' = f * c + i * z,  n' = f * n + i,   h' = o * c' / n'
 
     State (h, c, n, m), output h. n sums the weights of what c sums, and m holds exponents down: h does not read it.
-    Where n = 0, before the first step, m' = p; after it n is 1 or more, and a smaller n in hx is read as 1. U has
-    blocks on its diagonal, one a head. Beck et al. 2024 (arXiv:2405.04517).
+    Where n = 0, before the first step, m' = p and f = 1; after it n is 1 or more. h' divides by max(n', 1), which
+    differs where hx has an n below 1 alone: a state of one's own is a c with n = 1 and m = 0. U has blocks on its
+    diagonal, one a head. Beck et al. 2024 (arXiv:2405.04517).
     """
 
     name = "slstm"

@@ -123,7 +123,8 @@ def print_run(run: Run, console: Console) -> None:
     for split, scores in run.scores.items():
         for name, value in scores.items():
             if name not in ("loss", "tokens"):
-                console.print(f"{split} {name}: {value:.4f}", highlight=False)
+                where = split.replace("test_", "test at length ")
+                console.print(f"{where} {name.replace('_', ' ')}: {value:.4f}", highlight=False)
     print_classes_of(run.folder, result, console)
     if run.settings.data.task == LANGUAGE:
         text = next(iter(run.samples.values()))

@@ -216,7 +216,7 @@ class SeriesClassifier(OfClasses, _SeriesEstimator):
             X: (series, time), (series, channels, time), a list of (time,) or (time, channels), NaN where nothing was
                 measured; or a frame with a row a step and a column that names the series.
             y: (series,), a class each; of a frame, the name of a column, or classes in the order of its series.
-            times: of the steps, where these are unevenly far apart.
+            times: of the steps, where these are unevenly far apart: (series, time), or a list of (time,), rising.
             sample_weight: (series,), what each counts in the loss; 2 is the same as twice that series.
 
         Raises:

@@ -1,10 +1,12 @@
 """The configuration of all gatedrnn models."""
 
+from difflib import get_close_matches
 from typing import TypeAlias
 
 from huggingface_hub.dataclasses import strict
 from transformers import PreTrainedConfig
 
+from gatedrnn.errors import unknown
 from gatedrnn.kinds import kind_of
 from gatedrnn.layers.arguments import check_time_scale, why_refused
 from gatedrnn.layers.parameters import AUTHORS, BIAS_INITS, WEIGHT_INITS
@@ -15,6 +17,10 @@ from gatedrnn.registry import CELLS, CellChoice
 POOLINGS = {"last": 1, "mean": 1, "max": 1, "last-mean-max": 3}
 """The number of vectors of a layer's width that a classifier reads, by the name of the pooling."""
 OptionValue: TypeAlias = bool | int | float | str
+OF_TRANSFORMERS = frozenset(vars(PreTrainedConfig()))
+"""Attributes that every configuration of transformers has."""
+NEAR = 0.7
+"""How like a field another name is that must be a slip of it; others are kept, as transformers keeps them."""
 RATES = ("token_dropout", "embedding_dropout", "dropout", "head_dropout", *REGULARISERS)
 
 
@@ -174,9 +180,13 @@ class GatedRNNConfig(PreTrainedConfig):
         """The rules beyond types; called when a configuration, and when a model is made.
 
         Raises:
-            ValueError: a name that does not exist, a size below 1, a probability outside [0, 1), or both kinds of
-                input.
+            ValueError: a name that does not exist, a size below 1, a probability outside [0, 1), both kinds of input,
+                or another name for a field.
         """
+        fields = self.__dataclass_fields__
+        for name in sorted(vars(self).keys() - fields - OF_TRANSFORMERS):
+            if get_close_matches(name, fields, 1, NEAR):
+                raise ValueError(unknown("field", name, fields))
         records = [CELLS[choice.name] for choice in self.cells]
         if self.backbone is None and len(self.cells) != self.num_hidden_layers:
             raise ValueError(

@@ -132,7 +132,7 @@ class Tracker:
 
     def on_end(self, result: RunResult) -> None:
         scores = {
-            f"{split}/{name.replace(' ', '_')}": value for split, of_split in scores_of(result).items()
+            f"{split}/{name}": value for split, of_split in scores_of(result).items()
             for name, value in of_split.items() if split != "validation"
         }  # fmt: skip
         self._tracker.log(scores, step=result.steps)

@@ -174,12 +174,10 @@ def model_card(
 
 
 def scores_of(result: RunResult) -> dict[str, dict[str, float]]:
-    """The scores of a result, by split and name, in words; first the one that the best weights were chosen by."""
-    by_unit = {}
+    """The scores of a result, by split and name; first the one that the best weights were chosen by."""
+    by_split = {}
     for split, scores in result.scores.items():
-        _, _, length = split.partition("test_")
         named = scores.model_dump(exclude_none=True)
         first = dict.fromkeys(("mae", "scaled_mae") if result.metric == "scaled_mae" else (result.metric,))
-        ordered = {name: named[name] for name in (*first, *named) if name in named}
-        by_unit[f"test at length {length}" if length else split] = {k.replace("_", " "): v for k, v in ordered.items()}
-    return by_unit
+        by_split[split] = {name: named[name] for name in (*first, *named) if name in named}
+    return by_split

@@ -63,6 +63,12 @@ def test_a_model_wants_one_kind_of_input_and_a_mask_of_its_shape(head):
         head(GatedRNNConfig())
 
 
+def test_a_slip_of_a_fields_name_is_refused_and_what_others_keep_in_a_configuration_is_kept():
+    with pytest.raises(StrictDataclassError, match="there is no field 'num_layers'; did you mean 'num_hidden_layers'"):
+        small.config_of(num_layers=2)
+    assert small.config_of(torch_dtype="float32", num_labels=3, note="of ours").note == "of ours"
+
+
 def test_a_configuration_refuses_what_no_model_has_and_also_on_the_way_from_a_file(tmp_path):
     small.config_of().save_pretrained(tmp_path)
     for fields, message in WRONG:
