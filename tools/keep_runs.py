@@ -17,7 +17,7 @@ import yaml
 from gatedrnn.pages import signed
 from gatedrnn.records import environment
 from gatedrnn.study.statistics import Sample, Table
-from gatedrnn.training.model import scores_of
+from gatedrnn.training.model import scores_in_words
 from gatedrnn.training.outcomes import Outcomes, read_outcomes
 from gatedrnn.training.result import RunResult, read_record
 from gatedrnn.training.settings import RunSettings
@@ -47,7 +47,7 @@ def table(folders: list[Path]) -> None:
     for name, result in results.items():
         row = {"run": f"`{name}`", "cell": f"`{result.cell}`", "width": str(result.hidden_size)}
         row["steps"] = f"{result.steps:,}"
-        for split, scores in scores_of(result).items():
+        for split, scores in scores_in_words(result).items():
             row |= {f"{split} {score}": _number(value) for score, value in scores.items() if score != "tokens"}
         test = tests[name]
         if language and first is not None and test is not None and len(results) > 1:

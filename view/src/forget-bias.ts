@@ -101,8 +101,8 @@ function address(lang: string): string {
   return `${location.href.replace(/#.*/s, "")}#bias=${slider.value}${lang === "" ? "" : `&lang=${lang}`}`;
 }
 
-function fromAddress(): void {
-  const asked = Number(new URLSearchParams(location.hash.slice(1)).get("bias"));
+function fromAddress(url: string): void {
+  const asked = Number(new URLSearchParams(new URL(url).hash.slice(1)).get("bias"));
   slider.value = String(asked >= 0 && asked <= MOST ? asked : 0);
   show();
 }
@@ -120,7 +120,7 @@ other.addEventListener("click", () => {
   history.replaceState(null, "", address(other.lang));
   location.reload();
 });
-window.addEventListener("hashchange", fromAddress);
+window.addEventListener("hashchange", ({ newURL }) => fromAddress(newURL)); // location.hash may have been written since
 window.addEventListener("resize", show);
 dark.addEventListener("change", () => location.reload()); // the captions name its colours
-fromAddress();
+fromAddress(location.href);

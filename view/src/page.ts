@@ -65,8 +65,8 @@ export class Page {
       address: () => this.address(),
     }, models.length, this.situations);
     place.bar.append(this.bar.root);
-    window.addEventListener("hashchange", () => {
-      const asked = parsed(location.hash, this.panels.length);
+    window.addEventListener("hashchange", ({ newURL }) => {
+      const asked = parsed(new URL(newURL).hash, this.panels.length); // not location.hash, which `keep` may have written since
       if (asked.lang !== this.state.lang) location.reload();
       else void this.restore(asked);
     });

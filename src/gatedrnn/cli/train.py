@@ -117,14 +117,15 @@ def _stopped(
 
 def print_run(run: Run, console: Console) -> None:
     """Print the scores of a finished run, its classes or samples, how it compares, and where its files are."""
+    from gatedrnn.training.model import scores_in_words
+
     result = run.result
     if result.plain_part is not None:
         console.print(result.plain_part.sentence(), highlight=False)
-    for split, scores in run.scores.items():
+    for split, scores in scores_in_words(result).items():
         for name, value in scores.items():
             if name not in ("loss", "tokens"):
-                where = split.replace("test_", "test at length ")
-                console.print(f"{where} {name.replace('_', ' ')}: {value:.4f}", highlight=False)
+                console.print(f"{split} {name}: {value:.4f}", highlight=False)
     print_classes_of(run.folder, result, console)
     if run.settings.data.task == LANGUAGE:
         text = next(iter(run.samples.values()))

@@ -168,7 +168,7 @@ def model_card(
     card = Environment(loader=PackageLoader("gatedrnn.training"), trim_blocks=True, lstrip_blocks=True)
     return card.get_template("card.md").render(
         settings=settings.shown(), data=data, structure=structure, parameters=parameters,
-        scores=scores_of(result), result=result, environment=environment(), labelled=data.labelled,
+        scores=scores_in_words(result), result=result, environment=environment(), labelled=data.labelled,
         pipeline=PIPELINES[data.labelled] if data.tokenizer is not None else None, auto=CLASSES[data.labelled],
     )  # fmt: skip
 
@@ -181,3 +181,11 @@ def scores_of(result: RunResult) -> dict[str, dict[str, float]]:
         first = dict.fromkeys(("mae", "scaled_mae") if result.metric == "scaled_mae" else (result.metric,))
         by_split[split] = {name: named[name] for name in (*first, *named) if name in named}
     return by_split
+
+
+def scores_in_words(result: RunResult) -> dict[str, dict[str, float]]:
+    """The same with names as people read them: "scaled mae", "test at length 512"."""
+    return {
+        split.replace("test_", "test at length "): {name.replace("_", " "): value for name, value in scores.items()}
+        for split, scores in scores_of(result).items()
+    }

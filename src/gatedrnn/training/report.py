@@ -18,7 +18,7 @@ from gatedrnn.training.finished import data_of, label_names, open_finished
 from gatedrnn.training.folder import RunFolder, read_metrics
 from gatedrnn.training.forecasts import Drawn, Forecasts
 from gatedrnn.training.metrics import classes_of
-from gatedrnn.training.model import scores_of
+from gatedrnn.training.model import scores_in_words
 from gatedrnn.training.outcomes import Outcomes
 from gatedrnn.training.predict import class_names, label_of, log_probabilities, outputs_of
 from gatedrnn.training.result import Record, RunResult, Standing, read_record
@@ -223,7 +223,7 @@ def write_report(path: Path) -> Path:
     write_page(
         "gatedrnn.training", "report.html", folder.report,
         figures,
-        title=f"{settings['task']}: {settings['cell']}", scores=scores_of(result), result=result,
+        title=f"{settings['task']}: {settings['cell']}", scores=scores_in_words(result), result=result,
         settings={k: Path(str(v)).name if k.endswith("_file") else v for k, v in settings.items()},
         sources=folder.sources(),
         samples=read_json(folder.samples) if folder.samples.exists() else {},
