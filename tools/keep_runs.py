@@ -56,7 +56,7 @@ def table(folders: list[Path]) -> None:
         rows.append(row)
     print(f"| {' | '.join(rows[0])} |\n|{'---|' * len(rows[0])}")
     for row in rows:
-        print(f"| {' | '.join(row.values())} |")
+        print(f"| {' | '.join(row.get(column, '–') for column in rows[0])} |")
 
 
 def _number(value: float) -> str:
