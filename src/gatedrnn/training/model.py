@@ -184,7 +184,7 @@ def scores_of(result: RunResult) -> dict[str, dict[str, float]]:
 
 
 def scores_in_words(result: RunResult) -> dict[str, dict[str, float]]:
-    """The same with names as people read them: "scaled mae", "test at length 512"."""
+    """Scores by split and name in words: "scaled mae", "test at length 512"."""
     return {
         split.replace("test_", "test at length "): {name.replace("_", " "): value for name, value in scores.items()}
         for split, scores in scores_of(result).items()
