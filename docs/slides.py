@@ -571,6 +571,7 @@ def order_matters() -> Slide:
     (shape,) = {row.shape for row in family.timings}
     speed = {cell: results_of_cell.tokens_per_second for cell, results_of_cell in probe.first.cells.items()}
     taken, lstm, gru = (probe.exact(cell) for cell in ("block-orthogonal", "lstm", "gru"))
+    least = min(probe.at("block-orthogonal", probe.longest))
     slower = speed["block-orthogonal"] / speed["lstm"]
     layer = ratio(family, "family", TRAINING, "block-orthogonal", "nn.LSTM", shape)
     return Slide(
@@ -582,8 +583,8 @@ def order_matters() -> Slide:
             "수만 스텝에 걸쳐 각도의 작은 오차가 쌓입니다",
         ),
         reason=Words(
-            f"exact at {probe.longest:,} steps in {taken.en} seeds, in parallel over time",
-            f"시드 {taken.ko}가 {probe.longest:,}스텝에서 오류 없음, 시간 축 병렬 실행",
+            f"exact at {probe.longest:,} steps in {taken.en} seeds, {least:.3f} in the other, in parallel over time",
+            f"시드 {taken.ko}가 {probe.longest:,}스텝에서 오류 없음(나머지 하나는 {least:.3f}), 시간 축 병렬 실행",
         ),
         charts=[
             probe.chart("block-orthogonal"),
@@ -612,7 +613,7 @@ def order_matters() -> Slide:
         ],
         settings=probe.settings(trained(probe.first.trained_at)),
         records=[*PROBES, "bench/family"],
-        holds=min(probe.at("block-orthogonal", probe.longest)) == 1 and slower < 1,
+        holds=0.999 < least < 1 and slower < 1,
     )
 
 

@@ -37,6 +37,8 @@ COMMITLESS = {"bench"}
 """Benchmarks of those days, when a ratio was that of two medians. What is measured again has a commit, and leaves."""
 KERNELS, MARK = "2026-11-24", "kernels before 2781c3d"
 """Records of days before are of other kernels; those of LSTM layers are torch's, then and now."""
+STEPS, TRAINED_BEFORE = "2026-11-28", "trained before 1357a83"
+"""What was trained on days before, and not again, has other last digits."""
 ROWS = {
     name: line
     for line in (RESULTS / "README.md").read_text(encoding="utf-8").splitlines() if line.startswith("| `")
@@ -164,6 +166,9 @@ def test_a_kept_record_names_what_made_it_a_ratio_lies_between_its_quartiles_and
     assert outside <= old == COMMITLESS
     # Measured again, it names its commit, and loses the mark.
     assert [name_of(path) for path in MADE_HERE if (MARK in row_of(path)) != of_earlier_kernels(path)] == []
+    trained = [path for path in MADE_HERE if path in KEPT or path.with_name("result.json") in KEPT]
+    marked = {path for path in trained if TRAINED_BEFORE in row_of(path) or MARK in row_of(path)}
+    assert marked == {path for path in trained if MADE_HERE[path]["date"] < STEPS}
 
 
 def published(name):
