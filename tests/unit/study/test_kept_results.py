@@ -38,7 +38,7 @@ COMMITLESS = {"bench"}
 KERNELS, MARK = "2026-11-24", "kernels before 2781c3d"
 """Records of days before are of other kernels; those of LSTM layers are torch's, then and now."""
 STEPS, TRAINED_BEFORE = "2026-11-28", "trained before 1357a83"
-"""What was trained on days before, and not again, has other last digits."""
+"""Runs of days before, which were not trained again, have other last digits."""
 ROWS = {
     name: line
     for line in (RESULTS / "README.md").read_text(encoding="utf-8").splitlines() if line.startswith("| `")
