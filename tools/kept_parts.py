@@ -60,6 +60,7 @@ DATA = ROOT.parent / "shared" / "data"
 PARTS = {
     "digits/gru-layers": 205, "digits/lstm": 82, "digits/mingru-params": 205, "digits/minlstm-layers": 205,
     "ag_news/gru-layers": 200, "ag_news/mingru-layers": 200, "ag_news/minlstm-layers": 200,
+    "ag_news-bfloat16/mingru-layers": 60,
     "ag_news-family/cifg-params": 40, "ag_news-family/rg-lru-params": 40, "ag_news-family/slstm-params": 20,
     "ag_news-tuned/mingru-params": 40, "ag_news-tuned/transformer-params": 20,
     "ladder/gru/gru-input-gated-layers": 60, "ladder/gru/mgu-layers": 40, "ladder/lstm/lstm-normalized-layers": 60,
