@@ -58,7 +58,7 @@ class GRUD(Layer[Tensor]):
     delta), in both directions twice as many. Without `gaps` each is 1.
 
     Che et al.'s input is the last observed value, decayed towards the mean, beside the mask of what was observed. Their
-    delta is the gap since the step before, plus delta before it where the feature was not seen there. A model with
+    delta is the gap since the step before, plus the delta of that step where the feature was not seen. A model with
     `gap_unit`, and an estimator with `times`, make both from series with NaN.
 
     Keyword Args:

@@ -24,7 +24,7 @@ class SLSTMEquations(LoopEquations):
 
     State (h, c, n, m), output h. n sums the weights of what c sums, and m holds exponents down: h does not read it.
     Where n = 0, before the first step, m' = p and f = 1; after it n is 1 or more. h' divides by max(n', 1), which
-    differs where hx has an n below 1 alone: a state of one's own is a c with n = 1 and m = 0. U has blocks on its
+    differs only where hx holds an n below 1; to start from a c of your own, pass n = 1 and m = 0. U has blocks on its
     diagonal, one a head. Beck et al. 2024 (arXiv:2405.04517).
     """
 

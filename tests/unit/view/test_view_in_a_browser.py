@@ -156,6 +156,9 @@ def test_linked_panels_follow_one_another_and_a_link_restores_what_is_shown(show
     until(again, "document.querySelector('h3.step').textContent.startsWith('Step 2 of')")
     assert steps_of(again) == [(2, 2, 3), (2, 2, 3)] and again.is_checked(".link")
     assert again.input_value(".gate >> nth=0") == "output" and again.locator(".own").is_hidden()
+    # What was shown before is written into the address after the link, and before the page is told of it.
+    again.evaluate("location.hash = 'step=5'; history.replaceState(null, '', '#step=1')")
+    until(again, "document.querySelector('h3.step').textContent.startsWith('Step 5 of')")
 
 
 def test_the_page_opens_on_what_a_measure_found_and_says_the_loss_of_each_token(shown, folders):
