@@ -6,7 +6,7 @@ CONSTRAINTS := constraints.txt
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/pip install --quiet --constraint $(CONSTRAINTS)
 
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile --durations 10
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile
 SLICE_OF = $(if $(SLICE),--slice $(SLICE)/$(1))
 
 # Some containers set it; every process of every test would then compile our modules anew.

@@ -1,13 +1,9 @@
-"""The fixtures of every test: a fixed seed, memory that nobody wrote reads as NaN, a budget, no text tokenised for
-good.
+"""The fixtures of every test: a fixed seed, memory that nobody wrote reads as NaN, no text tokenised for good.
 
 Also here: `over` (support/covering.py), `--exhaustive` and `--slice`, by which the Makefile chooses what runs.
 """
 
-import gc
 import os
-import sys
-import time
 import zlib
 from collections.abc import Iterator
 
@@ -23,29 +19,6 @@ pytest_plugins = ["finished", "finished_comparison", "kernels_ahead"]
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
 if not torch.cuda.is_available():
     os.environ.setdefault("TRITON_INTERPRET", "1")  # Triton reads it when it is imported, by torch.compile for one
-
-BUDGET = float(os.environ.get("TEST_BUDGET", 2))
-"""Seconds of CPU time that the call of a fast test may take, its child processes' included, fixtures and garbage
-collection apart, where a million squares take `MILLION_SQUARES` seconds."""
-MILLION_SQUARES = 0.04
-
-
-class Collecting:
-    """CPU time that this process has spent collecting garbage: a full collection walks all that earlier tests have left
-    and imported, a second or two late in a worker's life, and falls on a test by chance."""
-
-    def __init__(self) -> None:
-        self.begin = self.seconds = 0.0
-
-    def __call__(self, phase: str, info: dict[str, int]) -> None:
-        if phase == "start":
-            self.begin = time.process_time()
-        else:
-            self.seconds += time.process_time() - self.begin
-
-
-collecting = Collecting()
-gc.callbacks.append(collecting)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -67,24 +40,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Func
     kept = [item for item in items if zlib.crc32(item.nodeid.partition("[")[0].encode()) % parts == part]
     config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])
     items[:] = kept
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
-    """A fast test that takes long is slow: shorten it, or mark it where its reader sees the mark."""
-    before = sum(os.times()[:4]) - collecting.seconds
-    result = yield
-    taken = sum(os.times()[:4]) - collecting.seconds - before
-    fast = item.get_closest_marker("slow") is None and not item.config.getoption("exhaustive")
-    if fast and taken > BUDGET and sys.gettrace() is None:  # coverage is no part of the budget
-        begin = time.process_time()
-        sum(i * i for i in range(1_000_000))
-        allowed = BUDGET * max(1, (time.process_time() - begin) / MILLION_SQUARES)  # by a slow machine more
-        said = (
-            f"took {taken:.1f} s of CPU time, and a fast test may take {allowed:.1f} here: shorten it, or mark it slow"
-        )
-        assert taken <= allowed, said
-    return result
 
 
 @pytest.fixture(autouse=True)

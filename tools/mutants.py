@@ -477,7 +477,7 @@ def _pytest(*options: str) -> list[str]:
 
 def _environment(root: Path) -> dict[str, str]:
     return os.environ | {
-        "PYTHONPATH": str(root / "src"), "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1", "TEST_BUDGET": "inf",
+        "PYTHONPATH": str(root / "src"), "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1",
     }  # fmt: skip
 
 

@@ -1,13 +1,10 @@
 """The suite's own parts: covering arrays miss no pair, and every path through the code has a cell that takes it."""
 
-import subprocess
-import sys
 from itertools import product
 
 import pytest
 from covering import Axis, cases, covering, pairs
 from layer_laws import EQUATIONS
-from pages import ROOT
 from paths import representatives, signature
 
 from gatedrnn.registry import CELLS
@@ -48,14 +45,3 @@ def test_every_path_of_a_cell_is_that_of_a_cell_in_the_fast_suite():
     assert len(representatives(EQUATIONS)) <= 15
     odd = type("Odd", (type(EQUATIONS["mingru"]),), {"states": ("h", "c")})  # takes a path of its own
     assert representatives(EQUATIONS | {"odd": odd()})[-1] == "odd"
-
-
-@pytest.mark.slow
-def test_a_fast_test_that_takes_long_fails(tmp_path):
-    test = "import subprocess, sys, time\n\ndef test_in_a_child():\n    subprocess.run([sys.executable, '-c', '{}'])\n"
-    burn = "import time\nwhile time.process_time() < 8: pass".replace("\n", "\\n")
-    (tmp_path / "test_long.py").write_text(test.format(burn))
-    (tmp_path / "conftest.py").write_text((ROOT / "tests" / "conftest.py").read_text())
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", ROOT / "pyproject.toml", tmp_path]
-    said = subprocess.run(command, capture_output=True, text=True, cwd=ROOT).stdout
-    assert "shorten it, or mark it slow" in said

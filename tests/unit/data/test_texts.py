@@ -5,8 +5,10 @@ import hashlib
 import io
 import json
 import re
+import sys
 import unicodedata
 from collections import Counter
+from collections.abc import Callable
 from itertools import product
 from unittest.mock import Mock
 
@@ -16,7 +18,6 @@ import pytest
 from datasets import ClassLabel, Dataset, Features, Value
 from pages import SHARED, needs_shared_data
 from text_files import as_separated, load, numbered_rows, refused, write, write_rows, written
-from timed import seconds_of
 from transformers import AutoTokenizer
 
 from gatedrnn import unpacking
@@ -199,6 +200,17 @@ def characters_in(path, column=None):
     return sum(len(piece.text) for piece in read_corpus(path, column, None).pieces())
 
 
+def calls_of(work: Callable[[], object]) -> int:
+    """Calls of functions, in Python and in C: the work that is done, on any machine."""
+    counted = Counter[str]()
+    sys.setprofile(lambda _, event, __: counted.update([event]))
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return counted["call"] + counted["c_call"]
+
+
 def test_a_table_of_too_many_columns_is_refused_soon_and_of_many_some_are_named(tmp_path):
     columns = ["text", "label", *(f"column{number}" for number in range(WIDE - 2))]
     contents = {
@@ -209,8 +221,8 @@ def test_a_table_of_too_many_columns_is_refused_soon_and_of_many_some_are_named(
     }
     for name, content in contents.items():
         path, said = written(tmp_path, content, name), r"has [\d,]+ columns, at most 10,000"
-        seconds = seconds_of(lambda: refused(said, read_file, path, Wanted("text", "label")))  # noqa: B023, called here
-        assert seconds < 1, f"{name}: reads far more than it refuses"
+        calls = calls_of(lambda: refused(said, read_file, path, Wanted("text", "label")))  # noqa: B023, called here
+        assert calls < 30 * WIDE, f"{name}: reads far more than it refuses"
     path = written(tmp_path, ",".join(f"c{number}" for number in range(1_000)) + "\n" + "," * 999 + "\n")
     refused(r"c29 and 970 more", read_file, path)
     content = b"PAR1" + bytes(100) + (60_000_000).to_bytes(4, "little") + b"PAR1"
@@ -301,12 +313,11 @@ def test_an_empty_text_is_one_unknown_token_and_noted(tokenizer, tmp_path):
         assert any(note.startswith(f"Empty texts in {split}: {count};") for note in task.notes)
 
 
-def test_a_text_of_a_hundred_thousand_tokens_is_cut_and_noted_at_once_and_one_at_the_limit_is_not(tmp_path):
+def test_a_text_of_a_hundred_thousand_tokens_is_cut_and_noted_and_one_at_the_limit_is_not(tmp_path):
     long = " ".join(f"w{i % 997}" for i in range(100_000))
     path = write_rows(tmp_path / "rows.csv", [(long, "yes"), ("w0 w1", "no"), *numbered_rows(30)])
     other = write_rows(tmp_path / "other.csv", numbered_rows(30))
     task = load(path, validation_file=other, test_file=path, max_tokens=50)
-    assert seconds_of(lambda: load(path, validation_file=other, test_file=path, max_tokens=50)) < 2
     assert decoded(task, "train")[0] == [f"w{i}" for i in range(50)]
     assert max(task.evaluation["test"].lengths) == 50
     assert "Texts in train of more than 50 tokens, truncated to them: 1." in task.notes

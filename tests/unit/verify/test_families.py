@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import time
 
 import pytest
 import torch
@@ -12,42 +11,34 @@ from gatedrnn.models import GatedRNNConfig, GatedRNNForCausalLM
 from gatedrnn.verify import check
 from gatedrnn.verify.language import families
 
-SECONDS = 20
 BROKEN = {"jamba": "in two chunks", "mamba": "step by step", "rwkv": "padded on the left"}
 """Families whose faults are asked for by name: a later version of transformers may mend them."""
 
 
 @pytest.fixture(scope="module")
 def reports():
-    """The reports of all families, and the seconds of each."""
-    found = {}
-    for kind in families():
-        begin = time.perf_counter()
-        found[kind] = check(f"transformers:{kind}"), time.perf_counter() - begin
-    return found
+    return {kind: check(f"transformers:{kind}") for kind in families()}
 
 
 @pytest.mark.slow
-def test_families_come_from_the_registry_and_are_told_in_time(reports):
+def test_families_come_from_the_registry(reports):
     assert len(reports) >= 20 and {"mamba2", "qwen3_next", "xlstm"} <= reports.keys()
-    assert max(seconds for _, seconds in reports.values()) < SECONDS
 
 
 @pytest.mark.slow
 def test_faults_are_found_and_sound_families_are_not_accused(reports):
-    broken = {kind for kind, (report, _) in reports.items() if report.failures}
+    broken = {kind for kind, report in reports.items() if report.failures}
     assert len(broken) >= 6 and len(reports.keys() - broken) >= 9
     sound = {"mamba2", "falcon_h1", "granitemoehybrid", "lfm2", "qwen3_next", "olmo_hybrid", "kimi_linear", "zaya"}
     assert not sound & broken
     for kind in reports.keys() - broken:
-        assert sum(one.verdict == "holds" for one in reports[kind][0].outcomes) >= 17
+        assert sum(one.verdict == "holds" for one in reports[kind].outcomes) >= 17
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", BROKEN)
 def test_the_script_of_a_fault_shows_it_without_this_package(kind, reports):
-    report, _ = reports[kind]
-    (outcome,) = [one for one in report.failures if one.law == BROKEN[kind]]
+    (outcome,) = [one for one in reports[kind].failures if one.law == BROKEN[kind]]
     assert len(outcome.script.splitlines()) <= 20
     code = f"import sys; sys.modules['gatedrnn'] = None\n{outcome.script}"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100)
