@@ -12,11 +12,16 @@ import torch
 from covering import cases
 from hypothesis.configuration import set_hypothesis_home_dir
 
+from gatedrnn.user_cache import cache_folders
+
 pytest_plugins = ["finished", "finished_comparison", "kernels_ahead"]
 
 # Some virtual machines announce AMX and end the process that uses it, in any product of bfloat16 matrices. oneDNN reads
 # this at its first product, and so does every process that a test starts.
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
+# Kernels are compiled once for all sessions of this checkout, though tests have a temporary folder for other caches.
+for cache in cache_folders()[:1]:
+    os.environ.setdefault("NUMBA_CACHE_DIR", str(cache / "tests"))
 if not torch.cuda.is_available():
     os.environ.setdefault("TRITON_INTERPRET", "1")  # Triton reads it when it is imported, by torch.compile for one
 

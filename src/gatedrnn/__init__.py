@@ -1,7 +1,14 @@
 """Gated recurrent networks, from the LSTM of 1997 to the minLSTM and minGRU of 2024, shaped like `torch.nn.LSTM`."""
 
+import sys
+
+if sys.argv[:1] == ["-m"] and not sys.flags.safe_path:  # `python -m gatedrnn` would import from the current folder
+    del sys.path[0]
+
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from gatedrnn.numba_file import ignore_numba_file
 
 if TYPE_CHECKING:
     from gatedrnn.cells import *  # noqa: F403
@@ -20,6 +27,8 @@ if TYPE_CHECKING:
     from gatedrnn.studies import probe as probe
 
 __version__ = "0.1.0"
+
+ignore_numba_file()
 
 _ELSEWHERE = {
     "BackendUnavailable": "errors", "RecurrentLayer": "layers", "choose_backend": "ops", "linear_scan": "ops",

@@ -16,6 +16,7 @@ none of them garbage, and the usual 700 cost a second."""
 def run() -> None:
     """Run the command line, and end the process without freeing what torch made, object by object: another second."""
     gc.set_threshold(COLLECTED)
+    os.environ["PYTHONSAFEPATH"] = "1"  # no process that a library starts imports from the current folder
     code: object = 0
     try:
         main()

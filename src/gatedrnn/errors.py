@@ -96,6 +96,10 @@ class UntrustedCode(Error):
     exit_code = USAGE
 
 
+class KernelRefused(Error):
+    """A saved kernel, or its folder, could have been written by another user, so it is not loaded."""
+
+
 class LawsBroken(Error, AssertionError):
     """A recurrent module breaks a law that `gatedrnn.verify` asks of all."""
 

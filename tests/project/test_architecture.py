@@ -160,6 +160,51 @@ def test_no_concrete_method_is_overridden():
     assert overridden({"a": "class A:\n    def f(self): ...\n\nclass B(A):\n    def f(self): ..."}, set()) == ["B.f"]
 
 
+STARTS = re.compile(
+    r"subprocess|multiprocessing|pty|concurrent\.futures\.ProcessPoolExecutor"
+    r"|os\.(?:system|popen|fork\w*|exec\w+|spawn\w+|posix_spawn\w*|startfile)"
+)
+"""Modules and functions that start processes."""
+LOOKS = {"multiprocessing.process.parent_process", "subprocess.DEVNULL", "subprocess.PIPE", "subprocess.Popen"}
+"""Names of these modules that start none; of `Popen` annotations speak, and `start_python` returns it."""
+STARTERS = {
+    "gatedrnn.children": "Python processes", "gatedrnn.records": "git, in the checkout of this package alone",
+    "gatedrnn.view.page": "make, in the checkout of this package alone",
+}  # fmt: skip
+
+
+def processes_started(sources, allowed):
+    """Imports and calls that start processes outside of the modules that may."""
+    found = []
+    for module, node in nodes((ast.Import, ast.ImportFrom, ast.Attribute, ast.Call), sources):
+        match node:
+            case ast.ImportFrom():
+                names = [f"{node.module}.{alias.name}" for alias in node.names]
+            case ast.Import():
+                names = [alias.name for alias in node.names]
+            case ast.Attribute():
+                names = [ast.unparse(node)] if ast.unparse(node).startswith("os.") else []
+            case ast.Call(func=ast.Name(id="Popen")):  # imported for an annotation, and called all the same
+                names = ["subprocess.Popen()"]
+            case _:
+                names = []
+        wrong = [name for name in names if STARTS.match(name.removeprefix("torch.")) and name not in LOOKS]
+        found += [f"{module}:{node.lineno}: {name}" for name in wrong if module not in allowed]
+    return found
+
+
+def test_one_module_starts_python_processes():
+    """Each of them leaves the current folder out of its path; whoever starts one by himself forgets it."""
+    assert processes_started(modules(), STARTERS) == []
+    sources = [
+        "import subprocess", "from multiprocessing import get_context", "import torch.multiprocessing as mp",
+        "from concurrent.futures import ProcessPoolExecutor", "import os\nos.execv('a', [])",
+        "import multiprocessing.pool", "from subprocess import Popen\nPopen(['python'])",
+    ]  # fmt: skip
+    assert [source for source in sources if len(processes_started({"gatedrnn.a": source}, STARTERS)) != 1] == []
+    assert processes_started({"gatedrnn.a": "from subprocess import PIPE\nimport os\nos.fspath('a')"}, STARTERS) == []
+
+
 def public(node, prefix=""):
     """The functions of a module by their names, and those of its classes."""
     for child in ast.iter_child_nodes(node):

@@ -1,10 +1,8 @@
 """The section on memory: tensors saved for backward, and the peak of a forward and backward pass."""
 
 import gc
-import multiprocessing
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeAlias
@@ -16,6 +14,7 @@ from torch.autograd.graph import saved_tensors_hooks
 from gatedrnn.benchmarking.layers import is_scan_cell, ours, products_alone, torch_layer
 from gatedrnn.benchmarking.measure import Bench, Contender, Setting
 from gatedrnn.benchmarking.record import Count, Shape, Sizes
+from gatedrnn.children import process_pool
 from gatedrnn.processes import end_with_parent
 from gatedrnn.registry import CELLS
 from gatedrnn.timing import Action
@@ -111,8 +110,7 @@ def peaks(cells: Sequence[str], setting: Setting, members: Members = with_refere
     wanted = [(cell, contender.name) for cell in cells for contender in members(cell, small)]
     if setting.device == "cuda":
         return {name: _allocated(members, cell, name, setting) for cell, name in wanted}
-    spawn = multiprocessing.get_context("spawn")
-    with _freed_at_once(), ProcessPoolExecutor(2, spawn, end_with_parent, max_tasks_per_child=1) as pool:
+    with _freed_at_once(), process_pool(2, end_with_parent, max_tasks_per_child=1) as pool:
         tasks = [(name, pool.submit(_resident_gain, members, cell, name, setting)) for cell, name in wanted]
         return {name: task.result() for name, task in tasks}
 

@@ -1,24 +1,30 @@
 """Tokenised texts on disk: made once, whole or not there, their sums checked whenever they are opened."""
 
 import logging
-import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from gatedrnn import manifest
-from gatedrnn.errors import Damaged
+from gatedrnn.errors import Damaged, UsageError
 from gatedrnn.locks import held
 from gatedrnn.records import Json, sync
+from gatedrnn.user_cache import cache_folders
 
 LOG = logging.getLogger("gatedrnn")
 _MAKING = "making-"
 
 
 def cache_folder() -> Path:
-    """The folder of tokenised texts: below XDG_CACHE_HOME, as systems have it."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gatedrnn" / "tokens"
+    """The folder of tokenised texts, in the user's cache.
+
+    Raises:
+        UsageError: the user has none.
+    """
+    for folder in cache_folders():
+        return folder / "tokens"
+    raise UsageError("tokenised texts have no folder: this user has no home; set XDG_CACHE_HOME to an absolute path")
 
 
 def counts_folder() -> Path:

@@ -1,6 +1,5 @@
 """Engines that run the work of workers: processes of this machine, jobs of SLURM, tasks of Ray."""
 
-import multiprocessing
 import os
 import shutil
 import signal
@@ -8,15 +7,17 @@ import socket
 import threading
 import time
 from collections.abc import Collection, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import ExitStack
+from contextlib import ExitStack, chdir
+from multiprocessing.process import parent_process
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from pydantic import JsonValue
 
+from gatedrnn.children import PYTHON, isolated_children, process_pool, shared_event
 from gatedrnn.data import tasks_kept
 from gatedrnn.errors import Interrupted, NoCluster, OutOfMemory, UsageError, WorkerDiffers, WorkerLost, reason
 from gatedrnn.executors.work import Report, Task, work
@@ -40,10 +41,9 @@ class Local:
 
     def __init__(self, jobs: int) -> None:
         self.jobs: int | None = jobs
-        self._context = multiprocessing.get_context("spawn")  # a fork would copy the parent's threads half-way
-        self._stop = self._context.Event()
-        self._free: list[ProcessPoolExecutor] = []
-        self._busy: dict[Future[Report], ProcessPoolExecutor] = {}
+        self._stop = shared_event()
+        self._free: list[Executor] = []
+        self._busy: dict[Future[Report], Executor] = {}
         self._killed = 0
 
     def open(self, folder: Path) -> None:
@@ -52,8 +52,8 @@ class Local:
         self._free += [self._pool() for _ in range((self.jobs or 0) - len(self._free))]
         self._killed = _killed_for_memory()
 
-    def _pool(self) -> ProcessPoolExecutor:
-        return ProcessPoolExecutor(1, self._context, initializer=_begin, initargs=(self._stop,))
+    def _pool(self) -> Executor:
+        return process_pool(1, _begin, self._stop)
 
     def start(self, tasks: Sequence[Task]) -> Sequence[Future[Report]]:
         """Submit each task to a free pool."""
@@ -101,7 +101,7 @@ class _ParentStops:
         self.asked = asked
 
     def is_set(self) -> bool:
-        parent = multiprocessing.parent_process()
+        parent = parent_process()
         return self.asked.is_set() or (parent is not None and not parent.is_alive())
 
 
@@ -112,7 +112,7 @@ _at_work = threading.Lock()
 
 def _end_with_parent() -> None:
     """End this process when the parent is killed, as soon as the run under way has saved: nobody would."""
-    parent = multiprocessing.parent_process()
+    parent = parent_process()
     assert parent is not None
     parent.join()
     with _at_work:
@@ -178,9 +178,8 @@ class OnSlurm:
         """Make submitit's executor, whose files are below the driver's folder."""
         import submitit
 
-        self._executor = submitit.AutoExecutor(
-            folder / FOLDER, cluster=self.cluster, **{f"{self.cluster}_max_num_timeout": TIMES_OUT}
-        )
+        of_engine = {f"{self.cluster}_max_num_timeout": TIMES_OUT, f"{self.cluster}_python": PYTHON}
+        self._executor = submitit.AutoExecutor(folder / FOLDER, cluster=self.cluster, **of_engine)
         array = {} if self.jobs is None else {"slurm_array_parallelism": self.jobs}
         try:
             self._executor.update_parameters(name="gatedrnn", cpus_per_task=self.threads, **array, **self.options)
@@ -192,7 +191,8 @@ class OnSlurm:
         import submitit
 
         try:
-            return self._executor.map_array(_Work(), tasks)
+            with isolated_children():
+                return self._executor.map_array(_Work(), tasks)
         except submitit.core.utils.FailedJobError as error:
             raise NoCluster(
                 f"--on {self.on}: sbatch refuses the jobs ({str(error).strip().splitlines()[-1]})"
@@ -295,7 +295,8 @@ class OnRay:
             {} if self.address else {"num_cpus": max(cores(), self.threads), "include_dashboard": False}
         )
         try:
-            ray.init(address=self.address or "local", log_to_driver=False, configure_logging=False, **here)
+            with isolated_children(), chdir(os.path.abspath(os.sep)):  # workers import from the driver's folder first
+                ray.init(address=self.address or "local", log_to_driver=False, configure_logging=False, **here)
         except (ConnectionError, RuntimeError, TimeoutError, ValueError) as error:
             raise NoCluster(f"--on {self.on}: no cluster can be reached ({reason(error)})") from error
         largest = max((node["Resources"].get("CPU", 0) for node in ray.nodes() if node["Alive"]), default=0)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol, Self, TypeAlias
 import yaml
 from pydantic import JsonValue
 
+from gatedrnn.children import may_have_workers
 from gatedrnn.errors import Error, Interrupted, NonFiniteLoss, OutOfMemory, UsageError, WorkerDiffers, WorkerLost
 from gatedrnn.executors.engines import Local, OnRay, OnSlurm
 from gatedrnn.executors.work import HERE, Ended, Executor, OnProgress, Report, Task, finished, progress_of, task_of
@@ -247,7 +248,12 @@ def executor_for(on: str = "local", jobs: int | None = None, threads: int = 1) -
         return Workers(OnSlurm(jobs, threads, options))
     if place == "local" and not options:
         check_cores((jobs or 1) * threads, f"--jobs {jobs or 1:,} of {threads:,} threads")
-        return HERE if jobs in (None, 1) else Workers(Local(jobs or 1))
+        if jobs in (None, 1):
+            return HERE
+        if not may_have_workers():
+            LOG.warning("--jobs %d: this process is a worker, which may start none; runs go one after another", jobs)
+            return HERE
+        return Workers(Local(jobs))
     raise UsageError(
         f"--on {on}: must be local, slurm, ray or ray:HOST:PORT; slurm and ray take NAME=VALUE after commas"
     )

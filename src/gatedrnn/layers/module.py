@@ -59,18 +59,23 @@ def shown_options(cell: Equations) -> list[str]:
 def document(module: type[nn.Module], equations: type[Equations], base: type[nn.Module]) -> None:
     """Add the equations and the base's arguments, inputs and outputs to a module's docstring, and the cell's options to
     its signature."""
-    text, shared = cleandoc(module.__doc__ or ""), cleandoc(base.__doc__ or "")
+    if base.__doc__ is not None:  # `python -OO` leaves all docstrings out
+        module.__doc__ = _documentation(module, equations, cleandoc(base.__doc__))
+    made = signature(base.__init__)
+    options = (each.replace(kind=Parameter.KEYWORD_ONLY) for each in signature(equations).parameters.values())
+    fixed = [parameter for parameter in made.parameters.values() if parameter.kind is not Parameter.VAR_KEYWORD]
+    module.__signature__ = made.replace(parameters=[*fixed[1:], *options])  # type: ignore[attr-defined]
+
+
+def _documentation(module: type[nn.Module], equations: type[Equations], shared: str) -> str:
+    text = cleandoc(module.__doc__ or "")
     lines = cleandoc(equations.__doc__ or "").replace("\n", "\n    ").replace("    \n", "\n")
     states = equations.states
     if isinstance(states, tuple) and len(states) > 1:  # what else they are, `check_cell` refuses in words
         shared = shared.replace("hx: ", f"hx: ({', '.join(map(str, states))}), ", 1)
     summary, example = text.partition("\n\nExample:")[::2]
     parts = [summary, f"Equations:\n    {lines}", shared[shared.index("Args:") :]]
-    module.__doc__ = "\n\n".join(parts) + (f"\n\nExample:{example}" if example else "") + "\n"
-    made = signature(base.__init__)
-    options = (each.replace(kind=Parameter.KEYWORD_ONLY) for each in signature(equations).parameters.values())
-    fixed = [parameter for parameter in made.parameters.values() if parameter.kind is not Parameter.VAR_KEYWORD]
-    module.__signature__ = made.replace(parameters=[*fixed[1:], *options])  # type: ignore[attr-defined]
+    return "\n\n".join(parts) + (f"\n\nExample:{example}" if example else "") + "\n"
 
 
 class RecurrentModule(nn.RNNBase):

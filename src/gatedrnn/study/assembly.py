@@ -2,10 +2,8 @@
 
 import gc
 import logging
-import multiprocessing
 import tempfile
 from collections.abc import Mapping
-from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from gatedrnn.children import process_pool
 from gatedrnn.data import TaskData, load_task, tokens_in
 from gatedrnn.executors import Records
 from gatedrnn.kinds import kind_of
@@ -103,7 +102,7 @@ def training_memory(settings: RunSettings) -> float | None:
 
     Measured in a process of its own. The data are loaded before the measurement begins, and do not count.
     """
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), end_with_parent) as pool:
+    with process_pool(1, end_with_parent) as pool:
         return pool.submit(_measure, settings).result()
 
 

@@ -12,8 +12,9 @@ import yaml
 from pydantic import TypeAdapter, ValidationError
 
 from gatedrnn import manifest
+from gatedrnn.children import may_have_workers
 from gatedrnn.data import TaskData, load_task, tasks_kept
-from gatedrnn.errors import Damaged, DataError, FolderTaken, reason
+from gatedrnn.errors import Damaged, DataError, FolderTaken, UsageError, reason
 from gatedrnn.executors import HERE, Executor, OnProgress, Records
 from gatedrnn.layers import RecurrentLayer
 from gatedrnn.locks import LOCK, empty, sole_writer
@@ -88,7 +89,13 @@ def compare(
         Damaged: a record of it, or of one of its runs, is not as it was written.  NoMatch: a width cannot be found.
         NonFiniteLoss, WorkerLost, OutOfMemory: of a run, after all others are finished; and any other error of a run.
         Finished runs are kept, and the same call resumes.
+        UsageError: memory is to be measured, and this process may start no other.
     """
+    if memory and not may_have_workers():
+        raise UsageError(
+            "--memory: is measured in a process of its own, and this one is a worker, which may start none; leave the "
+            "flag out"
+        )
     comparison = Comparison(settings, folder)
     comparison.check(fresh=fresh)  # before a lock is written into a folder of something else
     with sole_writer(folder, wait=wait):

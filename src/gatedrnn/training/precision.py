@@ -1,14 +1,15 @@
 """The faster of two precisions for the training steps of a run, by a short measurement on this machine."""
 
 import logging
-import subprocess
 import sys
 from functools import partial
 from pathlib import Path
+from subprocess import DEVNULL, PIPE
 from typing import Literal, TypeAlias
 
 import torch
 
+from gatedrnn.children import start_python
 from gatedrnn.data import TaskData, load_task
 from gatedrnn.errors import UsageError
 from gatedrnn.timing import interleave, ratio_of
@@ -76,10 +77,9 @@ def _has_amx() -> bool:
 
 def _ratio_in_child(settings: RunSettings) -> float | None:
     """The ratio by another process; None where it ended without one."""
-    child = subprocess.run(
-        [sys.executable, "-c", CHILD], input=settings.model_dump_json(), capture_output=True, text=True, check=False
-    )
-    return float(child.stdout.split()[-1]) if child.returncode == 0 else None
+    with start_python(CHILD, stdout=PIPE, stderr=DEVNULL) as child:
+        printed, _ = child.communicate(settings.model_dump_json().encode())
+    return float(printed.split()[-1]) if child.returncode == 0 else None
 
 
 def answer_parent() -> None:

@@ -10,14 +10,13 @@ from pathlib import Path
 
 import pytest
 from filelock import FileLock
-from numba.core import config
 from numba.core.errors import TypingError
 
 import gatedrnn
 from gatedrnn.codegen.row import ADD
 from gatedrnn.codegen.source import numba_source
 from gatedrnn.kernels.cpu import compile as cache
-from gatedrnn.kernels.cpu import cross_entropy, masked_max
+from gatedrnn.kernels.cpu import cross_entropy, masked_max, store
 from gatedrnn.kernels.cpu.rows import compiled_row
 from gatedrnn.kernels.cpu.threads import KERNELS
 from gatedrnn.kinds.block import cpu as block
@@ -31,8 +30,10 @@ PACKAGE = Path(gatedrnn.__file__).parent
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
-    monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "user"))
     monkeypatch.setattr(cache, "_WARNED", [])
+    monkeypatch.setattr(store, "_said", set())
     return tmp_path / "cache"
 
 
@@ -59,7 +60,7 @@ def test_a_compiled_function_is_loaded_for_its_types_and_sources_alone(folder, m
     assert again(4) == 8 and compilations(again) == 0
     assert again(0.5) == 1.0 and compilations(again) == 1
     assert len(files_of(folder)) == 2
-    monkeypatch.setattr(cache, "stamp", lambda: b"other sources".ljust(cache.DIGEST))
+    monkeypatch.setattr(cache, "stamp", lambda: b"other sources".ljust(store.DIGEST))
     again = doubling()
     assert again(3) == 6 and compilations(again) == 1
     assert len(files_of(folder)) == 2
@@ -106,25 +107,16 @@ def test_a_line_is_logged_before_a_function_compiles_and_none_when_it_is_loaded(
     assert caplog.messages[0] in said[0]
 
 
-def test_where_nothing_can_be_written_functions_compile_and_one_line_is_logged(folder, caplog):
+def test_where_nothing_can_be_written_functions_compile_and_one_line_is_logged(folder, monkeypatch, caplog):
     caplog.set_level(logging.WARNING, logger="gatedrnn")
-    folder.write_text("a file where the folder should be")
+    monkeypatch.setenv("HOME", str(folder))
+    for file in (folder, folder.parent / "user"):
+        file.write_text("a file where the folder should be")
     for _ in range(2):
         assert doubling()(3) == 6 and doubling()(0.5) == 1.0
-    assert len([line for line in caplog.messages if "cannot be saved" in line]) == 1
-    assert "NUMBA_CACHE_DIR" in caplog.text and files_of(folder.parent) == [folder]
-
-
-def test_functions_are_saved_beside_the_sources_or_else_in_the_users_cache(tmp_path, monkeypatch, caplog):
-    (tmp_path / "kernels").write_text("a file where a folder should be")
-    monkeypatch.setattr(config, "CACHE_DIR", "")
-    monkeypatch.setattr(cache, "SOURCES", tmp_path / "kernels")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "user"))
-    assert cache.folders()[0] == tmp_path / "kernels" / "__pycache__"
-    doubling()(3)
-    assert [file.parent for file in files_of(tmp_path / "user")] == cache.folders()[1:]
-    again = doubling()
-    assert again(3) == 6 and compilations(again) == 0 and "cannot be saved" not in caplog.text
+    (line,) = [line for line in caplog.messages if "cannot be saved" in line]
+    assert "GATEDRNN_KERNEL_CACHE to a folder that only you can write" in line
+    assert {*files_of(folder.parent)} == {folder, folder.parent / "user"}
 
 
 def test_a_function_that_fails_to_compile_leaves_no_lock(folder):

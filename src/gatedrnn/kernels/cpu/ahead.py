@@ -3,22 +3,23 @@
 The computation is run once without its kernels, which records which of them it calls, for which types.
 """
 
-import os
+import logging
 import pickle
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
+from subprocess import Popen
 from typing import Any, NamedTuple
 
-import numba
 from numba.core import types
 from numba.core.typing.typeof import Purpose, typeof
 
+from gatedrnn.children import start_python
 from gatedrnn.codegen.source import Source
-from gatedrnn.kernels.cpu.compile import LOG, any_saved, can_save, folders, unannounced
+from gatedrnn.kernels.cpu import store
+from gatedrnn.kernels.cpu.compile import LOG, any_saved, can_save, unannounced
 from gatedrnn.kernels.cpu.rows import compiled_row
 from gatedrnn.kernels.cpu.threads import KERNELS, Recorded, recording
 from gatedrnn.processes import end_with_parent
@@ -104,7 +105,7 @@ def compile_ahead() -> Iterator[None]:
             child.communicate()
 
 
-def _compile(recorded: Recorded, children: list[subprocess.Popen[bytes]]) -> None:
+def _compile(recorded: Recorded, children: list[Popen[bytes]]) -> None:
     forms: dict[Form | GeneratedForm, None] = dict.fromkeys(
         Form(call.kernel.name, typeof(call.arguments, Purpose.argument), call.threads > 1) for call in recorded.calls
     )
@@ -115,7 +116,7 @@ def _compile(recorded: Recorded, children: list[subprocess.Popen[bytes]]) -> Non
         return  # each compiles, and logs it, where it is called
     LOG.warning(
         "compiling %d kernels for this machine in %d processes, some seconds; saved in %s",
-        len(missing), count, folders()[0],
+        len(missing), count, store.saving_folder(),
     )  # fmt: skip
     children += _start(count - len(children))
     first, *others = _shares(missing, count)
@@ -152,19 +153,16 @@ def _processes() -> int:
     return min(cores(), PROCESSES)
 
 
-def _start(processes: int) -> list[subprocess.Popen[bytes]]:
+def _start(processes: int) -> list[Popen[bytes]]:
     """All processes but this one."""
     # Not by multiprocessing, which runs a script without a guard once more.
-    paths = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "NUMBA_CACHE_DIR": numba.config.CACHE_DIR}
-    return [
-        subprocess.Popen([sys.executable, "-c", CHILD], stdin=subprocess.PIPE, env={**os.environ, **paths})
-        for _ in range(processes - 1)
-    ]
+    return [start_python(CHILD) for _ in range(processes - 1)]
 
 
 def compile_for_parent() -> None:
     """Compile the forms that standard input gives."""
     end_with_parent()
+    LOG.setLevel(logging.ERROR)  # the parent says what there is to say
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends Ctrl-C to all; the parent ends this process
     pickled = sys.stdin.buffer.read()
     with unannounced():

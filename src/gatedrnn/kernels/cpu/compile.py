@@ -1,18 +1,17 @@
 """Functions that Numba compiles at their first call for each tuple of argument types, once for all processes.
 
-Compiled functions are saved, one file each, and loaded only if the file is whole and was compiled from these very
-sources. Numba's own cache compares the source of one function alone, not of those that were compiled into it; two
-processes that save signatures of one function at the same time lose one of them; and where nothing can be written, the
-import fails.
+Compiled functions are saved, one file each, and loaded only if the file is whole, was compiled from these very sources
+and cannot be somebody else's (see `store`). Numba's own cache compares the source of one function alone, not of those
+that were compiled into it; two processes that save signatures of one function at the same time lose one of them; and
+where nothing can be written, the import fails.
 """
 
 import hashlib
 import logging
-import os
 import pickle
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -21,13 +20,14 @@ from typing import Any
 import llvmlite
 import numba
 from filelock import FileLock, Timeout
-from numba.core import config
 from numba.core.caching import _Cache
 from numba.core.compiler import CompileResult
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import CPUDispatcher
 from numba.core.serialize import dumps
 from numba.core.sigutils import normalize_signature
+
+from gatedrnn.kernels.cpu import store
 
 FAST = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}, "no_cfunc_wrapper": True}
 """Options of every kernel: no lock held, no branch on a division, products and sums may be fused."""
@@ -42,11 +42,9 @@ INLINED = {
 """Options of functions in inner loops: a call that is left in a loop keeps it from being vectorised."""
 
 LOG = logging.getLogger("gatedrnn")
-SOURCES = Path(__file__).parent
 DRIVERS = ("cpu.py", "loops.py", "step.py")
 """Files of a kind that are compiled."""
 WAIT = 120.0  # seconds for another process that compiles the same: that one may be suspended
-DIGEST = hashlib.sha256().digest_size
 
 
 @cache
@@ -62,35 +60,18 @@ def stamp() -> bytes:
 
 
 def folders() -> list[Path]:
-    """Return where compiled functions are looked for; they are saved in the first that can be written.
-
-    In NUMBA_CACHE_DIR alone where it is set; else beside the sources, or in the user's cache.
-    """
-    name = "gatedrnn-" + hashlib.sha256(str(SOURCES).encode()).hexdigest()[:16]
-    if config.CACHE_DIR:
-        return [Path(config.CACHE_DIR) / name]
-    user = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))
-    # Without a home "~" remains, which would be a folder of the current one.
-    return [SOURCES / "__pycache__", *([user / "gatedrnn" / name] if user.is_absolute() else [])]
+    """Return where compiled functions are looked for; they are saved in the first that only this user can write."""
+    return [place.folder for place in store.places()]
 
 
 def can_save() -> bool:
     """Whether one of the folders can be written, as far as its permissions say."""
-    there = (next(path for path in (folder, *folder.parents) if path.exists()) for folder in folders())
-    return any(path.is_dir() and os.access(path, os.W_OK) for path in there)
+    return store.saving_folder() is not None
 
 
 def any_saved() -> bool:
     """Whether something of these sources is compiled already."""
-    return any(_begins_as_ours(file) for folder in folders() if folder.is_dir() for file in folder.glob("*.compiled"))
-
-
-def _begins_as_ours(file: Path) -> bool:
-    try:
-        with file.open("rb") as opened:
-            return opened.read(2 * DIGEST)[DIGEST:] == stamp()
-    except OSError:
-        return False
+    return any(store.is_of(file, stamp()) for place in store.usable() for file in place.folder.glob("*.compiled"))
 
 
 class DiskCache(_Cache):
@@ -105,35 +86,22 @@ class DiskCache(_Cache):
 
     def holds(self, sig: Any, target_context: Any) -> bool:
         """Whether there is a compiled form for these argument types."""
-        return self._read(self._file(sig, target_context.codegen())) is not None
+        return store.read(self._file(sig, target_context.codegen()), stamp()) is not None
 
     def remove(self, sig: Any, target_context: Any) -> None:
         """Delete the file of these argument types."""
-        for folder in folders():
-            with suppress(OSError):
-                (folder / self._file(sig, target_context.codegen())).unlink(missing_ok=True)
+        store.remove(self._file(sig, target_context.codegen()))
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         target_context.refresh()
-        data = self._read(self._file(sig, target_context.codegen()))
+        data = store.read(self._file(sig, target_context.codegen()), stamp())
         return None if data is None else CompileResult._rebuild(target_context, *pickle.loads(data))
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Write into the first folder that can be written; without one, the compiled form serves this process alone."""
         assert not data.library.has_dynamic_globals, f"{self.name} holds addresses of this process"
-        name, content = self._file(sig, data.library.codegen), stamp() + dumps(data._reduce())
-        reasons = []
-        for folder in folders():
-            try:
-                return _write(folder / name, hashlib.sha256(content).digest() + content)
-            except OSError as error:
-                reasons.append(f"{folder}: {error.strerror}")
-        if not _WARNED:
-            _WARNED.append("; ".join(reasons))
-            LOG.warning(
-                "compiled kernels cannot be saved (%s): every process compiles them again; set NUMBA_CACHE_DIR to a "
-                "folder that can be written", _WARNED[0],
-            )  # fmt: skip
+        if reasons := store.write(self._file(sig, data.library.codegen), stamp(), dumps(data._reduce())):
+            _warn_not_saved(reasons)
 
     @contextmanager
     def locked(self, sig: Any, target_context: Any) -> Iterator[None]:
@@ -156,38 +124,24 @@ class DiskCache(_Cache):
         key = hashlib.sha256(repr((types, codegen.magic_tuple())).encode()).hexdigest()[:16]
         return f"{self.name}-{key}.{sys.implementation.cache_tag}.compiled"
 
-    def _read(self, name: str) -> bytes | None:
-        """A file's content, if it is whole and of these sources."""
-        for folder in folders():
-            try:
-                content = (folder / name).read_bytes()
-            except OSError:
-                continue
-            if content.startswith(hashlib.sha256(content[DIGEST:]).digest() + stamp()):
-                return content[2 * DIGEST :]
-        return None
-
 
 _WARNED: list[str] = []
 
 
-def _write(path: Path, content: bytes) -> None:
-    """Under another name first: who reads it finds all of it or nothing."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(f".{os.getpid()}")
-    try:
-        partial.write_bytes(content)
-        partial.replace(path)
-    except OSError:
-        partial.unlink(missing_ok=True)
-        raise
+def _warn_not_saved(reasons: list[str]) -> None:
+    if not _WARNED:
+        _WARNED.extend(reasons)
+        LOG.warning(
+            "compiled kernels cannot be saved (%s): every process compiles them again; set %s to a folder that only "
+            "you can write", "; ".join(reasons), store.VARIABLES[0],
+        )  # fmt: skip
 
 
 def _lock(name: str) -> FileLock | None:
-    for folder in folders():
-        lock = FileLock(folder / f"{name}.lock", timeout=WAIT)
+    for place in store.usable():
+        lock = FileLock(place.folder / f"{name}.lock", timeout=WAIT)
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            store.make_folder(place)
             lock.acquire()
         except Timeout:
             return None
@@ -221,6 +175,12 @@ class CompiledFunction(CPUDispatcher):
         self.overloads.pop(argument_types, None)
         self._cache.remove(argument_types, self.targetctx)
 
+    def _announce(self) -> None:
+        if (folder := store.saving_folder()) is None:
+            _warn_not_saved(store.why_not_saved())
+        else:
+            LOG.warning("compiling %s for this machine, a few seconds; saved in %s", self.py_func.__name__, folder)
+
     def compile(self, sig: Any) -> Any:
         # Numba's lock before that of a file: else two threads could each hold what the other waits for.
         with global_compiler_lock:
@@ -229,9 +189,7 @@ class CompiledFunction(CPUDispatcher):
                 return super().compile(sig)
             with self._cache.locked(sig, self.targetctx):
                 if not CompiledFunction._depth and not self._cache.holds(sig, self.targetctx):
-                    LOG.warning(
-                        "compiling %s for this machine, a few seconds; saved in %s", self.py_func.__name__, folders()[0]
-                    )
+                    self._announce()
                 CompiledFunction._depth += 1
                 try:
                     return super().compile(sig)

@@ -1,0 +1,316 @@
+"""Compiled functions on disk: where they lie, and which of them are loaded.
+
+A compiled function is a pickle: loading it can run any code. So a file is loaded only if it and its folder belong to
+this user or root, nobody else can write them, and the file is signed with a key that only this user can read. A folder
+that an environment variable names needs no key: that is how users of a cluster share one.
+
+On Windows, which has no such modes, folders are not checked, and every file must be signed: the key lies in the user's
+profile, which other users cannot read.
+"""
+
+import hashlib
+import hmac
+import logging
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from filelock import FileLock
+
+from gatedrnn.errors import KernelRefused
+from gatedrnn.user_cache import cache_folders, home_folder
+
+LOG = logging.getLogger("gatedrnn")
+VARIABLES = ("GATEDRNN_KERNEL_CACHE", "NUMBA_CACHE_DIR")
+"""Environment variables that name the folder; the first that is set counts."""
+SOURCES = Path(__file__).parent
+DIGEST = hashlib.sha256().digest_size
+KEY = "key"
+"""The file of the key, beside the folders of kernels in the user's cache."""
+OWN_LEVELS = 3  # gatedrnn/kernels/gatedrnn-…
+HAS_OWNERS = hasattr(os, "geteuid")
+READ = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_BINARY", "O_NOFOLLOW", "O_NONBLOCK"))
+WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | sum(getattr(os, name, 0) for name in ("O_BINARY", "O_NOFOLLOW"))
+
+
+class Place(NamedTuple):
+    """A folder of compiled functions."""
+
+    folder: Path
+    named: bool
+    """Whether an environment variable names it, and not the system's conventions."""
+
+    @property
+    def signed(self) -> bool:
+        """Whether its files must be signed with the user's key."""
+        return not self.named or not HAS_OWNERS
+
+
+_said = set[Path]()
+
+
+def _say(folder: Path, message: str) -> None:
+    """Log the first message about a folder; others of it would say the same."""
+    if folder not in _said:
+        _said.add(folder)
+        LOG.warning("%s", message)
+
+
+def places() -> list[Place]:
+    """Return where compiled functions are looked for: the folder that a variable names, then the user's own."""
+    name = "gatedrnn-" + hashlib.sha256(str(SOURCES).encode()).hexdigest()[:16]
+    found = [Place(folder / "kernels" / name, False) for folder in cache_folders()]
+    for variable in VARIABLES:
+        folder = Path(os.environ.get(variable, ""))
+        if folder.is_absolute():
+            return [Place(folder / name, True), *found]
+        if os.environ.get(variable):
+            _say(folder, f"{variable}={folder} is ignored: the path of compiled kernels must be absolute")
+    return found
+
+
+def usable() -> Iterator[Place]:
+    """The places that only this user and root can write; a line is logged for each other one."""
+    for place in places():
+        try:
+            _check_folders(place)
+        except KernelRefused as refused:
+            _say(place.folder, f"{refused}; kernels are not loaded from there, but compiled anew")
+        else:
+            yield place
+
+
+def saving_folder() -> Path | None:
+    """Return where compiled functions are saved, as far as permissions say; None if nowhere."""
+    return next((place.folder for place in usable() if _can_write(place.folder)), None)
+
+
+def why_not_saved() -> list[str]:
+    """Return why there is no such folder."""
+    return [f"{place.folder}: cannot be written" for place in usable()] or [
+        "this user has no home folder, and no variable names a folder that only this user can write"
+    ]
+
+
+def read(name: str, stamp: bytes) -> bytes | None:
+    """Return what was saved under this name by these sources; None if there is nothing that may be loaded.
+
+    Args:
+        name: of the file.
+        stamp: a sum over the sources.
+    """
+    for place in usable():
+        try:
+            if (payload := _read(place, name, stamp)) is not None:
+                return payload
+        except KernelRefused as refused:
+            _say(place.folder, f"{refused}; it is not loaded, but compiled anew")
+        if _can_write(place.folder):  # what is not in there will be
+            return None
+    return None
+
+
+def write(name: str, stamp: bytes, payload: bytes) -> list[str]:
+    """Save a compiled function in the first place that can be written; return why none could be, if so."""
+    reasons = []
+    for place in usable():
+        try:
+            make_folder(place)
+            key = _key(create=True) if place.signed else b""
+            if key is None:
+                raise OSError(0, "there is no folder for the key of this user")
+            _write(place.folder / name, packed(name, stamp, payload, key), 0o644 if place.named else 0o600)
+            return []
+        except OSError as error:
+            reasons.append(f"{place.folder}: {error.strerror}")
+            if _can_write(place.folder):  # `read` looks in no other
+                break
+    return reasons or why_not_saved()
+
+
+def remove(name: str) -> None:
+    """Delete what was saved under this name."""
+    for place in usable():
+        with suppress(OSError):
+            (place.folder / name).unlink(missing_ok=True)
+
+
+def packed(name: str, stamp: bytes, payload: bytes, key: bytes = b"") -> bytes:
+    """The content of a file: a sum over name, stamp and payload, the sum signed, the stamp, the payload."""
+    total = _total(name, stamp + payload)
+    return total + hmac.digest(key, total, "sha256") + stamp + payload
+
+
+def make_folder(place: Place) -> None:
+    """Make a place's folder, and those above it that are missing; others cannot read the user's own.
+
+    Raises:
+        OSError: it cannot be made, or somebody else has made it.
+    """
+    for folder in reversed([folder for folder in (place.folder, *place.folder.parents) if not folder.exists()]):
+        with suppress(FileExistsError):
+            folder.mkdir(0o755 if place.named else 0o700)
+    try:
+        _check_folders(place)
+    except KernelRefused as refused:
+        raise OSError(0, str(refused)) from None
+
+
+def is_of(file: Path, stamp: bytes) -> bool:
+    """Whether a file says that it is of these sources."""
+    try:
+        with file.open("rb") as opened:
+            return opened.read(3 * DIGEST)[2 * DIGEST :] == stamp
+    except OSError:
+        return False
+
+
+def _total(name: str, content: bytes) -> bytes:
+    return hashlib.sha256(name.encode() + b"\0" + content).digest()
+
+
+def _read(place: Place, name: str, stamp: bytes) -> bytes | None:
+    path = place.folder / name
+    content = _read_checked(path)
+    if content is None or content[2 * DIGEST : 3 * DIGEST] != stamp:
+        return None
+    total, signature = content[:DIGEST], content[DIGEST : 2 * DIGEST]
+    if total != _total(name, content[2 * DIGEST :]):
+        return None
+    if place.signed:
+        key = _key()
+        if key is None or not hmac.compare_digest(signature, hmac.digest(key, total, "sha256")):
+            raise KernelRefused(f"{path} is not signed with the key of this user")
+    return content[3 * DIGEST :]
+
+
+def _read_checked(path: Path, others: int = 0o022) -> bytes | None:
+    """A file's content; None if there is no such file.
+
+    Args:
+        others: the bits of its mode that nobody else may have.
+
+    Raises:
+        KernelRefused: it is no file, or somebody else could have written it.
+    """
+    try:
+        descriptor = os.open(path, READ)
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return None
+    except OSError as error:  # of a symbolic link, for one
+        raise KernelRefused(f"{path} cannot be opened as a file ({error.strerror})") from None
+    with open(descriptor, "rb") as file:  # what is checked is what is read, whatever the path names by now
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            raise KernelRefused(f"{path} is no file")
+        _check_owner(path, found)
+        if HAS_OWNERS and found.st_mode & others:
+            raise KernelRefused(f"{path} is open to other users (mode {stat.S_IMODE(found.st_mode):o})")
+        return file.read()
+
+
+def _key(*, create: bool = False) -> bytes | None:
+    """The key of this user; None if there is none, and if it cannot be made.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    own = next((place for place in usable() if not place.named), None)
+    if own is None:
+        return None
+    path = own.folder.with_name(KEY)
+    if (key := _read_key(path)) is None and create:
+        make_folder(own)
+        with FileLock(path.with_suffix(".lock"), mode=0o600):  # of two processes one makes it
+            if (key := _read_key(path)) is None:
+                key = secrets.token_bytes(DIGEST)
+                _write(path, key, 0o600)
+    return key
+
+
+def _read_key(path: Path) -> bytes | None:
+    """The key, if it is whole and nobody else could have read it."""
+    try:
+        key = _read_checked(path, 0o077)
+    except KernelRefused:
+        return None
+    return key if key is not None and len(key) == DIGEST else None
+
+
+def _write(path: Path, content: bytes, mode: int) -> None:
+    """Under another name first: who reads it finds all of it or nothing."""
+    partial = path.with_name(f"{path.name}.{os.getpid()}-{secrets.token_hex(4)}")
+    try:
+        with open(os.open(partial, WRITE, mode), "wb") as file:
+            file.write(content)
+        partial.replace(path)
+    except OSError:
+        partial.unlink(missing_ok=True)
+        raise
+
+
+def _can_write(folder: Path) -> bool:
+    nearest = next(path for path in (folder, *folder.parents) if path.exists())
+    return nearest.is_dir() and os.access(nearest, os.W_OK)
+
+
+def _check_folders(place: Place) -> None:
+    """Check that only this user and root can write a folder, and put another in its place.
+
+    The user's home and what is above it are not checked, nor is its folder of caches: who can write there runs code as
+    this user anyway.
+
+    Raises:
+        KernelRefused: somebody else can.
+    """
+    if not HAS_OWNERS:
+        return
+    homes = [] if (home := home_folder()) is None else [home, Path(os.path.realpath(home))]
+    for start in (place.folder, Path(os.path.realpath(place.folder))):  # all links, and where they lead
+        folders = [start, *start.parents]
+        for base in homes:
+            if base in folders:
+                folders = folders[: folders.index(base) if place.named else OWN_LEVELS]
+                if not place.named and base.exists():
+                    _check_owner(base, base.stat())
+        for folder in folders:
+            _check_folder(folder, innermost=folder == start)
+
+
+def _check_folder(folder: Path, *, innermost: bool) -> None:
+    try:
+        found = folder.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    except OSError as error:
+        raise KernelRefused(f"{folder} cannot be looked into ({error.strerror})") from None
+    _check_owner(folder, found)
+    open_to_others = found.st_mode & 0o022
+    if open_to_others and not innermost:
+        if found.st_mode & stat.S_ISVTX:  # as in /tmp, others cannot rename what is in it
+            return
+        if open_to_others == stat.S_IWGRP and _is_alone_in(found.st_gid):
+            return
+    if open_to_others:
+        raise KernelRefused(f"other users can write {folder} (mode {stat.S_IMODE(found.st_mode):o})")
+
+
+def _check_owner(path: Path, found: os.stat_result) -> None:
+    if HAS_OWNERS and found.st_uid not in (0, os.geteuid()):
+        raise KernelRefused(f"{path} belongs to another user (id {found.st_uid})")
+
+
+def _is_alone_in(group: int) -> bool:
+    """Whether a group is the one that systems make for a user alone, and this one's."""
+    import grp
+    import pwd
+
+    try:
+        user, named = pwd.getpwuid(os.geteuid()), grp.getgrgid(group)
+    except KeyError:
+        return False
+    return user.pw_uid != 0 and named.gr_name == user.pw_name and set(named.gr_mem) <= {user.pw_name}
