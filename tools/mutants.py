@@ -16,7 +16,6 @@ replaces functions whose source the package traces and compiles; so the changes 
 
 import argparse
 import ast
-import hashlib
 import json
 import os
 import random
@@ -33,6 +32,8 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, NamedTuple, TypeAlias
 
+from gatedrnn.kernels.cpu.store import DIGEST, packed
+
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = "src/gatedrnn"
 SCOPE = (
@@ -46,7 +47,7 @@ SEED, COUNT = 20261126, 200
 COMPILED = re.compile(rf"{PACKAGE}/(?:kernels/cpu/|kinds/\w+/(?:cpu|loops|step)\.py)")
 """Files of what Numba compiles, which coverage does not see: all tests of these folders are asked."""
 TESTS_OF_COMPILED = ("tests/unit/kernels", "tests/unit/ops")
-SAVED = "kernels/cpu/__pycache__"
+SAVED = "kernels"
 """The folder in which a tree keeps what is compiled."""
 TOGETHER = 10
 FIRST_TESTS, SECONDS = 60, 1800
@@ -393,7 +394,7 @@ def first_failure(planted: Sequence[Mutant], tree: Path, tests: Sequence[str], *
 def failures(planted: Sequence[Mutant], tree: Path, tests: Sequence[str], *options: str) -> list[str]:
     """All tests that fail; those that need more time than all are given count too."""
     compiled = any(COMPILED.match(mutant.file) for mutant in planted)
-    before = cache_of(tree, "")[1] if compiled else b""
+    before = cache_of(tree, str(tree / SAVED))[1] if compiled else b""
     originals = {mutant.file: (tree / mutant.file).read_text(encoding="utf-8") for mutant in planted}
     for mutant in sorted(planted, key=lambda m: (m.file, -m.line, -m.column)):  # the last first: places stay
         path = tree / mutant.file
@@ -438,11 +439,11 @@ def unchanged_kernels(planted: Sequence[Mutant], tree: Path, before: bytes) -> s
     there, stamp = cache_of(tree, kernels)
     if stamp:
         Path(there).mkdir()
-        for path in (tree / PACKAGE / SAVED).glob("*.compiled"):
-            found = path.read_bytes()  # a sum over the rest, the stamp of the sources, and what was compiled
-            if not path.name.startswith(tuple(f"{name}." for name in changed)) and found[32:64] == before:
-                content = stamp + found[64:]
-                (Path(there) / path.name).write_bytes(hashlib.sha256(content).digest() + content)
+        for path in (tree / SAVED / Path(there).name).glob("*.compiled"):
+            found = path.read_bytes()
+            others = not path.name.startswith(tuple(f"{name}." for name in changed))
+            if others and found[2 * DIGEST : 3 * DIGEST] == before:
+                (Path(there) / path.name).write_bytes(packed(path.name, stamp, found[3 * DIGEST :]))
     return kernels
 
 
@@ -478,6 +479,7 @@ def _pytest(*options: str) -> list[str]:
 def _environment(root: Path) -> dict[str, str]:
     return os.environ | {
         "PYTHONPATH": str(root / "src"), "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1",
+        "NUMBA_CACHE_DIR": str(root / SAVED),
     }  # fmt: skip
 
 

@@ -8,7 +8,7 @@ if sys.argv[:1] == ["-m"] and not sys.flags.safe_path:  # `python -m gatedrnn` w
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from gatedrnn.numba_file import ignore_numba_file
+from gatedrnn.current_folder import ignore_matplotlib_file, ignore_numba_file
 
 if TYPE_CHECKING:
     from gatedrnn.cells import *  # noqa: F403
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 ignore_numba_file()
+if sys.flags.safe_path:  # a worker, or a user who wants nothing from the current folder
+    ignore_matplotlib_file()
 
 _ELSEWHERE = {
     "BackendUnavailable": "errors", "RecurrentLayer": "layers", "choose_backend": "ops", "linear_scan": "ops",

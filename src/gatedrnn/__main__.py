@@ -7,6 +7,7 @@ import sys
 import threading
 
 from gatedrnn.cli.app import main
+from gatedrnn.current_folder import ignore_matplotlib_file
 
 COLLECTED = 50_000
 """New objects from which the garbage collector looks through them: imports of torch and transformers make a million,
@@ -16,6 +17,7 @@ none of them garbage, and the usual 700 cost a second."""
 def run() -> None:
     """Run the command line, and end the process without freeing what torch made, object by object: another second."""
     gc.set_threshold(COLLECTED)
+    ignore_matplotlib_file()
     os.environ["PYTHONSAFEPATH"] = "1"  # no process that a library starts imports from the current folder
     code: object = 0
     try:

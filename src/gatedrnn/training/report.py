@@ -332,14 +332,16 @@ def _figure(curves: dict[str, Points]) -> go.Figure:
 def _draw(curves: dict[str, dict[str, Points]], path: Path) -> None:
     """Draw the curves side by side as one picture."""
     from matplotlib.figure import Figure  # and not pyplot, whose backend is the caller's: a notebook would draw no more
+    from matplotlib.style import context
 
     figure = Figure(figsize=(4.5 * len(curves), 3.2), layout="constrained")
-    for place, (title, lines) in zip(figure.subplots(1, len(curves)), curves.items(), strict=True):
-        for colour, (name, (steps, values)) in zip(COLOURS, lines.items(), strict=False):
-            place.plot(steps, values, color=colour, label=name, linewidth=1.2)
-        if title == "Perplexity":
-            place.set_yscale("log")
-        place.set(title=title, xlabel="step")
-        place.legend(frameon=False)
-        place.spines[["top", "right"]].set_visible(False)
-    figure.savefig(path, metadata={"Date": None})
+    with context("default"):  # whatever a file of the user's, or the caller, has set
+        for place, (title, lines) in zip(figure.subplots(1, len(curves)), curves.items(), strict=True):
+            for colour, (name, (steps, values)) in zip(COLOURS, lines.items(), strict=False):
+                place.plot(steps, values, color=colour, label=name, linewidth=1.2)
+            if title == "Perplexity":
+                place.set_yscale("log")
+            place.set(title=title, xlabel="step")
+            place.legend(frameon=False)
+            place.spines[["top", "right"]].set_visible(False)
+        figure.savefig(path, metadata={"Date": None})
