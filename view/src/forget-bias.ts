@@ -3,7 +3,7 @@
 import { make } from "./dom.ts";
 import { LANGUAGE } from "./language.ts";
 import { drawn, halfLife, left, noise, run } from "./lstm.ts";
-import { plot } from "./plot.ts";
+import { plotShares, powerOfTen } from "./plot.ts";
 import { byMemory, halfLives } from "./series.ts";
 import { RAMPS, Strip } from "./strip.ts";
 
@@ -11,7 +11,9 @@ const INPUTS = 8;
 const HIDDEN = 32;
 const STEPS = 60;
 const SEED = 1;
-const MOST = 3;
+const MAX_BIAS = 6;
+/** Biases that have a tick: torch's own, 1, that of the course's figure, and that of a half-life of 100 steps. */
+const TICKS = [0, 1, 3, 5];
 /** Milliseconds between two changes of the address. */
 const KEEP_MS = 350;
 
@@ -25,7 +27,7 @@ const en = {
   gate: "Forget gate: a column for each step, a row for each channel; light is 0, dark is 1",
   darkGate: "Forget gate: a column for each step, a row for each channel; dark is 0, light is 1",
   cell: "Cell state, on the same steps and channels; negative numbers in another colour",
-  left: `How much of the state after the first step is left after 0 to ${STEPS - 1} more: the product of the gates, mean over channels; the mark is at the half-life`,
+  left: `How much of the state after the first step is left after 0 to ${STEPS - 1} more: the product of the gates, mean over channels, on a logarithmic axis; the mark is at the half-life, where it is not beyond them`,
   why: "Along the cell state, a gradient travels back by the same factors: each step multiplies it by its forget gate. At a bias of 0 the gates are half open, and the gradient of a loss at the end does not reach the beginning; with gates near 1 it arrives. That is why an LSTM begins with a forget bias of 1 or more where it has to remember long.",
 };
 const ko: typeof en = {
@@ -38,7 +40,7 @@ const ko: typeof en = {
   gate: "망각 게이트: 열은 스텝, 행은 채널. 밝을수록 0, 어두울수록 1",
   darkGate: "망각 게이트: 열은 스텝, 행은 채널. 어두울수록 0, 밝을수록 1",
   cell: "셀 상태: 같은 스텝과 채널. 음수는 다른 색",
-  left: `첫 스텝 뒤의 상태가 0–${STEPS - 1}스텝 뒤에 남아 있는 비율: 게이트의 곱을 채널에 대해 평균한 값. 표시는 반감기`,
+  left: `첫 스텝 뒤의 상태가 0–${STEPS - 1}스텝 뒤에 남아 있는 비율: 게이트의 곱을 채널에 대해 평균한 값(로그 축). 표시는 반감기이며, 이 범위를 넘으면 없습니다`,
   why: "셀 상태의 경로에서는 기울기도 같은 계수로 전달됩니다. 스텝마다 그 스텝의 망각 게이트가 곱해집니다. 편향이 0이면 게이트가 절반만 열려 있어 끝에서 얻은 기울기가 처음까지 전달되지 않습니다. 게이트가 1에 가까우면 기울기가 끝까지 전달됩니다. 그래서 오래 기억해야 하는 LSTM은 망각 게이트 편향을 1 이상으로 두고 시작합니다.",
 };
 const say = { en, ko }[LANGUAGE];
@@ -52,7 +54,7 @@ document.title = say.title;
 main.innerHTML = `
   <h1>${say.title}</h1>
   <p id="intro">${say.intro}</p>
-  <div class="row"><label>${say.bias} <input class="bias" type="range" min="0" max="${MOST}" step="0.1"></label><output></output><button type="button" class="language">${say.other}</button></div>
+  <div class="row"><label>${say.bias} <input class="bias" type="range" min="0" max="${MAX_BIAS}" step="0.1" list="ticks"></label><datalist id="ticks">${TICKS.map((bias) => `<option value="${bias}" >`).join("")}</datalist><output></output><button type="button" class="language">${say.other}</button></div>
   <p class="says" role="status"></p>`;
 const figure = (caption: string, look: string): HTMLCanvasElement => {
   const whole = make("figure");
@@ -66,7 +68,10 @@ const canvases = { forget: figure(dark.matches ? say.darkGate : say.gate, "strip
 main.append(make("p", {}, say.why));
 const slider = main.querySelector<HTMLInputElement>(".bias")!;
 // The same order at every bias, so that a row stays the same channel.
-const order = byMemory(halfLives(run(lstm, read, 0).forget));
+const halfOpen = run(lstm, read, 0).forget;
+const order = byMemory(halfLives(halfOpen));
+/** The same axis at every bias: that of the shortest memory. */
+const lowest = Math.floor(Math.log10(left(halfOpen)[STEPS - 1]!));
 let keeping = 0;
 
 function show(): void {
@@ -81,19 +86,14 @@ function show(): void {
     strip.update();
     strip.draw({ first: 0, wide: width / STEPS, needed: 1, width, chosen: -2 }, null);
   }
-  plot(canvases.left, rest, Math.min(STEPS - 1, half));
+  plotShares(canvases.left, rest, lowest, half < STEPS ? half : null);
   let sum = 0;
   for (let step = 0; step < STEPS; step++) sum += forget.row(step).reduce((a, b) => a + b, 0);
   main.querySelector("output")!.textContent = bias.toFixed(1);
   const end = rest[STEPS - 1]!;
-  const share = end >= 0.001 ? `${(100 * end).toFixed(1)} %` : end.toExponential(0).replace(/e-(\d+)/, (_, power: string) => ` · 10⁻${raised(power)}`);
+  const share = end >= 0.001 ? `${(100 * end).toFixed(1)} %` : end.toExponential(0).replace(/e(-\d+)/, (_, power: string) => ` · ${powerOfTen(Number(power))}`);
   main.querySelector(".says")!.textContent = say.says(sum / (STEPS * HIDDEN), half, share);
   Object.assign(window, { gatedrnn: { lstm, read, bias, forget, cell, rest, half } }); // for tests, and for whoever opens the console
-}
-
-/** Digits as an exponent has them. */
-function raised(digits: string): string {
-  return digits.replace(/\d/g, (digit) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[Number(digit)]!);
 }
 
 /** The address of what is shown, in a language. */
@@ -103,7 +103,7 @@ function address(lang: string): string {
 
 function fromAddress(url: string): void {
   const asked = Number(new URLSearchParams(new URL(url).hash.slice(1)).get("bias"));
-  slider.value = String(asked >= 0 && asked <= MOST ? asked : 0);
+  slider.value = String(asked >= 0 && asked <= MAX_BIAS ? asked : 0);
   show();
 }
 

@@ -7,7 +7,7 @@ import type { Name } from "./presets.ts";
 import { Panel, titleOf } from "./panel.ts";
 import { LONGEST, type Reader } from "./reading.ts";
 import type { Runner } from "./runner.ts";
-import { situations, type Situation } from "./situations.ts";
+import { guidedBy, situations, type Situation } from "./situations.ts";
 import { parsed, sameStep, untouched, written, type Chosen, type State } from "./state.ts";
 import { say } from "./words.ts";
 
@@ -60,7 +60,7 @@ export class Page {
       scaled: () => this.panels[this.active]!.track.scaled,
       big: (big) => this.look({ big }),
       language: () => this.speak(LANGUAGE === "en" ? "ko" : "en"),
-      guide: ({ name, text }) => void this.restore({ ...untouched(models.length), ...this.kept(), guide: name, texts: this.texts(text) }),
+      guide: ({ name }) => void this.restore({ ...untouched(models.length), ...this.kept(), guide: name }),
       reset: () => void this.restore({ ...untouched(models.length), lang: this.state.lang }),
       address: () => this.address(),
     }, models.length, this.situations);
@@ -72,12 +72,12 @@ export class Page {
     });
   }
 
-  /** Show a state, as an address has it. */
+  /** Show a state, as an address has it; a guided situation brings its text. */
   async restore(state: State): Promise<void> {
     this.stop();
-    this.state = state;
+    this.state = guidedBy(this.situations, state);
     this.restoring = true;
-    this.boxes.forEach((box, n) => (box.value = state.texts[n] ?? (n === 0 ? this.panels[0]!.runner.model.example : this.boxes[0]!.value)));
+    this.boxes.forEach((box, n) => (box.value = this.state.texts[n] ?? (n === 0 ? this.panels[0]!.runner.model.example : this.boxes[0]!.value)));
     this.look({});
     await this.read();
   }
@@ -115,20 +115,25 @@ export class Page {
 
   /** Choose what an address asks for, or else what is worth a look. */
   private open(): void {
-    const given = this.state.chosen;
+    const { chosen: given, guide } = this.state;
+    if (!this.panels.some(({ found }) => found.some(({ name }) => name === guide))) this.state.guide = ""; // nothing to look at
+    this.bar.show(this.state);
     this.panels.forEach((panel, n) => {
       const preset = panel.found.find(({ name }) => name === this.state.guide) ?? panel.found[0];
       panel.show(given[n] ?? (preset === undefined ? {} : { step: panel.shown.length - 1, ...panel.of(preset) }));
     });
     const first = given.findIndex((chosen) => chosen !== null);
-    if (!this.state.linked) return;
-    this.follow(Math.max(0, first), first < 0 ? ["step"] : ["step", "layer", "channel"], (m) => given[m] === null);
-    if (first < 0) this.compare(0);
+    if (this.state.linked) {
+      this.follow(Math.max(0, first), first < 0 ? ["step"] : ["step", "layer", "channel"], (m) => given[m] === null);
+      if (first < 0) this.compare(0);
+    }
+    if (this.state.guide !== "" && this.state.big) this.panels[0]!.track.bring();
   }
 
   private choose(n: number, change: Partial<Chosen>): void {
     this.active = n;
     this.panels[n]!.show(change);
+    if (this.state.big && (change.layer !== undefined || change.gate !== undefined)) this.panels[n]!.track.bring();
     if (this.state.linked) this.follow(n, (Object.keys(change) as (keyof Chosen)[]).filter((field) => field !== "held"));
     this.keep();
   }
@@ -196,6 +201,7 @@ export class Page {
       panel.track.resize(zoom);
       if (change.big !== undefined) panel.show({});
     }
+    if (change.big === true) this.panels[this.active]!.track.bring();
     this.bar.show(this.state);
     this.keep();
   }
@@ -241,10 +247,6 @@ export class Page {
 
   private textOf(n: number): string {
     return this.boxes[this.state.linked ? 0 : n]!.value;
-  }
-
-  private texts(text: string): (string | null)[] {
-    return this.panels.map((_, n) => (n === 0 ? text : null));
   }
 
   /** How the page looks, which no situation changes. */

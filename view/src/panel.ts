@@ -47,13 +47,13 @@ export class Panel {
     this.answer = new Answer(runner, reader);
     this.reach = new Reach(runner);
     this.channel = new Channel(runner, this.track.layers, this.answer, asked.choose);
-    const about = make("p", { class: "quiet" }, `${say.parameters(parameters)} · ${say.from} `);
+    const about = make("p", { class: "quiet about" }, `${say.parameters(parameters)} · ${say.from} `);
     const signed = make("span", { class: "signed" }, ` · ${say.negative} `);
     signed.append(make("span", { class: "scale", role: "img", "aria-label": say.to }), ` ${say.toMinusOne}`);
     about.append(make("span", { class: "scale", role: "img", "aria-label": say.to }), ` ${say.toOne}`, signed);
     if (whole) about.append(` · ${say.whole}`);
     if (pooling.length > 0) about.append(` · ${say.pooling(pooling.map((how) => say.pooled[how]))}`);
-    const equations = make("details");
+    const equations = make("details", { class: "equations" });
     equations.append(make("summary", {}, say.equations));
     for (const one of new Set(layers.map((layer) => layer.equations))) equations.append(make("pre", {}, one));
     const heading = make("h2", { id: `title-${number}` }, title);

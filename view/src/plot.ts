@@ -43,6 +43,32 @@ export function plot(canvas: HTMLCanvasElement, values: ArrayLike<number>, chose
   return bounds;
 }
 
+/** Powers of ten between two lines of a logarithmic axis. */
+const DECADES = 5;
+
+/** Shares of 1 over steps on a logarithmic axis that ends at 10^`lowest`, with a mark at a step, or none for null. */
+export function plotShares(canvas: HTMLCanvasElement, shares: ArrayLike<number>, lowest: number, marked: number | null): void {
+  const { context, x, y } = axes(canvas, shares.length, { low: lowest, high: 0 });
+  context.fillStyle = colour(canvas, "--quiet");
+  context.strokeStyle = colour(canvas, "--line");
+  context.font = `${sized(11)}px system-ui, sans-serif`;
+  for (let power = 0; power >= lowest; power -= DECADES) {
+    context.strokeRect(-1, y(power), canvas.clientWidth + 2, 0);
+    context.fillText(power === 0 ? "1" : powerOfTen(power), 4, y(power) + (power === 0 ? sized(11) : -3));
+  }
+  context.strokeStyle = colour(canvas, "--bar");
+  context.lineWidth = 2;
+  draw(context, Array.from(shares, Math.log10), x, y);
+  context.lineWidth = 1;
+  context.strokeStyle = colour(canvas, "--ink");
+  if (marked !== null) context.strokeRect(x(marked) - 2, 2, 4, sized(HEIGHT) - 4);
+}
+
+/** 10⁻¹². */
+export function powerOfTen(power: number): string {
+  return `10⁻${String(-power).replace(/\d/g, (digit) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[Number(digit)]!)}`;
+}
+
 /**
  * Values, and from step `now` on what was expected there: a band from the lowest to the highest quantile, and the median.
  */

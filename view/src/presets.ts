@@ -15,15 +15,19 @@ export interface Found extends Pick<Chosen, "layer" | "gate" | "channel" | "end"
   says: string;
 }
 
+/** A gate that closes by less at the full stops does not close there clearly. */
+const CLEAR = 0.2;
+
 /** Every one that this reading has, those to begin with first. */
 export function presets(layers: readonly Seen[], shown: readonly string[], losses: ArrayLike<number>): Found[] {
   return [atStops(layers, shown), atMinusOne(layers), longest(layers), leastExpected(layers, losses)].filter((one) => one !== null);
 }
 
-/** The gate's channel that is farthest below its mean elsewhere where sentences end. */
+/** The gate's channel that is farthest below its mean elsewhere where sentences end, and how clearly it closes there. */
 export function atStops(layers: readonly Seen[], shown: readonly string[]): Found | null {
   const stops = [...shown.keys()].filter((step) => shown[step]!.endsWith("."));
   if (stops.length === 0 || stops.length === shown.length) return null;
+  const gatesInAll = layers.reduce((sum, { gates }) => [...gates.values()].reduce((all, { channels }) => all + channels, sum), 0);
   let best: Found | null = null;
   let deepest = 0;
   layers.forEach(({ gates }, layer) => gates.forEach((series, gate) => {
@@ -33,7 +37,13 @@ export function atStops(layers: readonly Seen[], shown: readonly string[]): Foun
       const elsewhere = (all[channel]! * series.length - value * stops.length) / (series.length - stops.length);
       if (elsewhere - value <= deepest) return;
       deepest = elsewhere - value;
-      best = { name: "stop", layer, gate, channel, end: -1, step: stops[0]!, says: say.stopSays(say.gate(gate), value, elsewhere) };
+      const column = series.column(channel);
+      const highest = Math.max(...stops.map((step) => column[step]!));
+      const above = column.filter((other) => other > highest).length;
+      const says = deepest < CLEAR
+        ? say.stopUnclear(gatesInAll, value, elsewhere)
+        : say.stopSays(say.gate(gate), value, elsewhere, above, series.length - stops.length);
+      best = { name: "stop", layer, gate, channel, end: -1, step: stops[0]!, says };
     });
   }));
   return best;

@@ -2,6 +2,7 @@
 
 import type { Name } from "./presets.ts";
 import type { Reader } from "./reading.ts";
+import type { State } from "./state.ts";
 
 export interface Situation {
   /** Of its name and its sentence in `words.ts`, and of the preset that it begins with. */
@@ -23,4 +24,15 @@ export function situations(readers: readonly Reader[], predicts: boolean): Situa
     const { unknown, read } = reader.read(text);
     return unknown <= STRANGE * read.length;
   }));
+}
+
+/**
+ * A state with the text of the situation that it names. It names none where these models have no such situation, or where
+ * its text is another one: the situation's sentence speaks of its own text.
+ */
+export function guidedBy(found: readonly Situation[], state: State): State {
+  const text = found.find(({ name }) => name === state.guide)?.text;
+  const [given = null, ...others] = state.texts;
+  if (text === undefined || (given !== null && given !== text)) return { ...state, guide: "" };
+  return { ...state, texts: [text, ...others] };
 }

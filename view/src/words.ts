@@ -93,16 +93,19 @@ const en = {
   /** Of the presets. */
   look: "Look at",
   presets: {
-    stop: "closes at a full stop", minus: "channel at −1", memory: "longest memory", surprise: "least expected token",
+    stop: "closes most at full stops", minus: "channel nearest to −1", memory: "longest memory", surprise: "least expected token",
   },
-  stopSays: (gate: string, at: number, elsewhere: number) => `${gate} ${at.toFixed(2)} at the full stops, ${elsewhere.toFixed(2)} elsewhere`,
+  stopSays: (gate: string, at: number, elsewhere: number, above: number, others: number) =>
+    `${gate} ${at.toFixed(2)} at the full stops, ${elsewhere.toFixed(2)} elsewhere; more closed at each full stop than at ${above === others ? "any other step" : `${above} of the other ${others} steps`}`,
+  stopUnclear: (gates: number, at: number, elsewhere: number) =>
+    `no gate closes clearly at the full stops: the strongest of ${gates} goes from ${elsewhere.toFixed(2)} to ${at.toFixed(2)}. A model that is trained for longer may have one`,
   minusSays: (share: number) => `its decay is nearer to −1 than to 0 at ${(100 * share).toFixed(0)} % of the steps`,
   memorySays: (half: string) => `half of its state is left after so many steps: ${half}`,
   surpriseSays: (loss: number, gate: string) => `loss ${loss.toFixed(2)} nats, the highest of the text; the ${gate} of this channel is farthest from its mean here`,
   situations: {
-    stop: ["A full stop", "Look at the outlined row of the strip where the sentences end: its gate is farther closed at the full stops than anywhere else. Is it at the spaces too?"],
-    memory: ["A long memory", "A bracket opens, and closes much later. The outlined row is the channel that keeps longest: does its state change between the brackets, and how much is left of a change, in the line below the answer?"],
-    surprise: ["A surprise", "A word that the model has hardly read before. The loss is highest at the marked step: which gates open there, and how long does it last until the loss is low again?"],
+    stop: ["A full stop", "The line above the strips says which gate closes most where the sentences end, and how far; its row is outlined. Is it closed at the spaces too?"],
+    memory: ["A long memory", "A bracket opens, and closes much later. The line above the strips gives the half-life of the channel that keeps longest; its row is outlined. Does it reach from one bracket to the other? Does its state change between them, and how much is left of a change, in the line below the answer?"],
+    surprise: ["A surprise", "“zyxqb” is no word. The loss is highest at the marked step: is it in that word? Which gates open there, and how long does it last until the loss is low again?"],
   } as Record<string, [string, string]>,
 
   /** Of the answer. */
@@ -185,13 +188,13 @@ const ko: typeof en = {
   narrower: "좁게",
   fit: "맞춤",
   wider: "넓게",
-  big: "프로젝터 크기",
+  big: "큰 글씨(강의실용)",
   copy: "이 화면의 링크 복사",
   copied: "링크를 복사했습니다.",
   copyThis: "이 화면의 링크:",
   language: "English",
   guided: "안내",
-  reset: "처음으로",
+  reset: "초기화",
 
   nothing: "입력된 것이 없습니다. 이 페이지는 모델이 읽으면서 하는 일을 보여 줍니다.",
   onlySymbols: (count, wrong) => `이 모델은 0–${count - 1}만 읽습니다. 읽을 수 없는 입력: ${wrong}`,
@@ -239,16 +242,19 @@ const ko: typeof en = {
 
   look: "살펴볼 것",
   presets: {
-    stop: "마침표에서 닫히는 게이트", minus: "감쇠 계수가 −1인 채널", memory: "기억이 가장 긴 채널", surprise: "예측이 가장 어긋난 토큰",
+    stop: "마침표에서 가장 많이 닫히는 게이트", minus: "감쇠 계수가 −1에 가장 가까운 채널", memory: "기억이 가장 긴 채널", surprise: "예측이 가장 어긋난 토큰",
   },
-  stopSays: (gate, at, elsewhere) => `${gate}, 마침표에서 ${at.toFixed(2)}, 다른 곳에서 평균 ${elsewhere.toFixed(2)}`,
+  stopSays: (gate, at, elsewhere, above, others) =>
+    `${gate}, 마침표에서 ${at.toFixed(2)}, 다른 곳에서 평균 ${elsewhere.toFixed(2)}. 모든 마침표에서 ${above === others ? "다른 어느 스텝보다도" : `나머지 ${others}스텝 가운데 ${above}스텝보다`} 더 닫힙니다`,
+  stopUnclear: (gates, at, elsewhere) =>
+    `마침표에서 뚜렷하게 닫히는 게이트가 없습니다. 게이트 ${gates}개 가운데 차이가 가장 큰 것도 평균 ${elsewhere.toFixed(2)}에서 ${at.toFixed(2)}까지만 닫힙니다. 더 오래 학습한 모델에는 있을 수 있습니다`,
   minusSays: (share) => `전체 스텝의 ${(100 * share).toFixed(0)} %에서 감쇠 계수가 0보다 −1에 가깝습니다`,
   memorySays: (half) => `상태의 반감기(스텝): ${half}`,
   surpriseSays: (loss, gate) => `손실 ${loss.toFixed(2)} nat로 텍스트에서 가장 높습니다. 이 스텝에서 평균과 가장 다른 것은 이 채널의 ${gate}입니다`,
   situations: {
-    stop: ["마침표", "문장이 끝나는 곳에서 테두리가 있는 행을 보십시오. 이 게이트는 다른 어느 곳보다 마침표에서 더 닫힙니다. 공백에서도 그렇습니까?"],
-    memory: ["긴 기억", "괄호가 열리고 한참 뒤에 닫힙니다. 테두리가 있는 행은 가장 오래 기억하는 채널입니다. 괄호 안에서 이 채널의 상태가 바뀝니까? 그리고 답 아래의 그래프에서, 상태의 변화는 얼마나 남아 있습니까?"],
-    surprise: ["뜻밖의 단어", "모델이 거의 읽어 본 적이 없는 단어입니다. 표시된 스텝에서 손실이 가장 높습니다. 그때 어느 게이트가 열립니까? 손실이 다시 낮아지기까지 얼마나 걸립니까?"],
+    stop: ["마침표", "문장이 끝나는 곳에서 어느 게이트가 가장 많이 닫히는지, 얼마나 닫히는지가 띠 위에 적혀 있습니다. 그 행에는 테두리가 있습니다. 이 게이트는 공백에서도 닫힙니까?"],
+    memory: ["긴 기억", "괄호가 열리고 한참 뒤에 닫힙니다. 가장 오래 기억하는 채널의 반감기가 띠 위에 적혀 있고, 그 행에는 테두리가 있습니다. 반감기가 괄호의 길이만큼 됩니까? 괄호 안에서 이 채널의 상태가 바뀝니까? 그리고 답 아래의 그래프에서, 상태의 변화는 얼마나 남아 있습니까?"],
+    surprise: ["뜻밖의 단어", "“zyxqb”는 없는 단어입니다. 표시된 스텝에서 손실이 가장 높습니다. 그 스텝이 이 단어 안에 있습니까? 그때 어느 게이트가 열립니까? 손실이 다시 낮아지기까지 얼마나 걸립니까?"],
   },
 
   temperature: "온도",
@@ -291,7 +297,7 @@ const ko: typeof en = {
   mostOpen: "가장 열린 스텝",
   mostClosed: "가장 닫힌 스텝",
   inBrackets: "(게이트; 감쇠된 상태에 이 스텝이 더한 값)",
-  memory: (channel, low, high) => `채널 ${channel}의 스텝별 상태, ${low.toFixed(2)}–${high.toFixed(2)}`,
+  memory: (channel, low, high) => `채널 ${channel}의 스텝별 상태, ${low.toFixed(2)}에서 ${high.toFixed(2)}까지`,
   rank: (here, open, more, others) =>
     `여기서는 ${here.toFixed(2)}입니다. 다른 ${others}스텝 가운데 ${more}스텝에서 더 ${open ? "열려" : "닫혀"} 있습니다.`,
   holdZero: "채널을 0으로 고정",

@@ -24,9 +24,17 @@ test("a gate that closes at full stops is the one farthest below its mean elsewh
   const open = seen({ forget: [[0.9, 0.1], [0.3, 0.0], [0.7, 0.2]] }, null);
   const found = atStops([still, open], shown)!;
   assert.deepEqual([found.layer, found.gate, found.channel, found.step, found.end], [1, "forget", 0, 1, -1]);
-  assert.equal(found.says, "forget gate 0.30 at the full stops, 0.80 elsewhere");
+  assert.equal(found.says, "forget gate 0.30 at the full stops, 0.80 elsewhere; more closed at each full stop than at any other step");
   assert.equal(atStops([open], ["a", "b", "c"]), null);
   assert.equal(atStops([still], shown), null);
+});
+
+test("how clearly a gate closes at full stops is said as it was measured", () => {
+  const saysOf = (rows: number[], shown: string) => atStops([seen({ forget: rows.map((value) => [value, 0.5]) }, null)], [...shown])!.says;
+  const most = saysOf([0.9, 0.3, 0.2, 0.8, 0.1, 0.9], "a.bc.d");
+  assert.equal(most, "forget gate 0.20 at the full stops, 0.70 elsewhere; more closed at each full stop than at 3 of the other 4 steps");
+  const unclear = saysOf([0.6, 0.5, 0.58], "a.b");
+  assert.match(unclear, /^no gate closes clearly at the full stops: the strongest of 2 goes from 0\.59 to 0\.50\./);
 });
 
 test("a channel at -1 is the one whose decay is there most often", () => {
