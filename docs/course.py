@@ -23,6 +23,22 @@ from pathlib import Path
 import pictures
 import yaml
 
+HANGUL = """# 그림의 한글: 이 컴퓨터에 있는 한글 글꼴을 씁니다. matplotlib의 기본 글꼴에는 한글이 없습니다.
+import matplotlib.pyplot as plt
+from matplotlib import font_manager
+
+for path in font_manager.findSystemFonts():
+    if "Nanum" in path:  # 방금 설치했다면 matplotlib의 글꼴 목록에 아직 없습니다
+        font_manager.fontManager.addfont(path)
+hangul = ["NanumGothic", "Malgun Gothic", "Apple SD Gothic Neo", "AppleGothic",
+          "Noto Sans CJK KR", "Noto Sans CJK JP", "Noto Sans KR", "Baekmuk Gulim", "UnDotum"]
+hangul = [font for font in hangul if font in font_manager.get_font_names()]
+plt.rcParams["font.family"] = ["DejaVu Sans", *hangul[:1]]
+if not hangul:
+    print("한글 글꼴이 없어 그림의 한글이 네모로 나옵니다.",
+          "Colab과 Ubuntu에서는 !apt-get install -y fonts-nanum 을 실행한 뒤 이 셀을 다시 실행하십시오.")"""
+"""The first cell of a Korean notebook to download; on the site the page's own font draws the letters of figures."""
+
 LEARN = Path(__file__).parent / "learn"
 
 WRITTEN = tokenize.COMMENT, tokenize.STRING
@@ -128,9 +144,13 @@ def drawn(text: str, language: str) -> str:
 def as_notebook(path: Path, text: str, folder: Path | None = None):
     """A page of the course as a Jupyter notebook; the cells of solutions are folded."""
     import jupytext
+    import nbformat
 
     language = "ko" if path.parent.name == "ko" else "en"
     notebook = jupytext.reads(drawn(linked(text, path, folder), language), fmt="md:myst")
+    if language == "ko":
+        first = next(n for n, cell in enumerate(notebook.cells) if cell.cell_type == "code")
+        notebook.cells.insert(first, nbformat.v4.new_code_cell(HANGUL, id="hangul"))
     for cell in notebook.cells:
         if "hide-cell" in cell.metadata.get("tags", []):
             cell.metadata["jupyter"] = {"source_hidden": True, "outputs_hidden": True}

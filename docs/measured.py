@@ -97,12 +97,17 @@ class Probed(NamedTuple):
         """The share of seeds that make no mistake at the greatest length."""
         return share([value == 1 for value in self.at(cell, self.longest)])
 
+    @property
+    def tested(self) -> Words:
+        """The sequences of the greatest length on which each seed is tested."""
+        rows = self.first.rows[self.longest]
+        return Words(f"{plural(rows, 'sequence')} of {self.longest:,} steps", f"{self.longest:,}스텝 시퀀스 {rows}개")
+
     def chart(self, taken: str) -> Chart:
         """Every seed at the greatest length."""
-        rows = self.first.rows[self.longest]
         title = Words(
-            f"scaled accuracy at {self.longest:,} steps, {plural(rows, 'row')}; seeds without a mistake",
-            f"{self.longest:,}스텝, 예제 {rows}개의 정규화 정확도, 오류가 없는 시드 수",
+            f"scaled accuracy, {self.tested.en} a seed; seeds without a mistake",
+            f"정규화 정확도, 시드마다 {self.tested.ko}, 오류가 없는 시드 수",
         )
         return Chart(title, [
             Mark(same(f"`{cell}`"), self.exact(cell), None, None, self.at(cell, self.longest), kind(cell == taken))

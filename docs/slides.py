@@ -544,8 +544,8 @@ def parity() -> Slide:
             "순서가 중요한 군은 다루지 못하고 `gaps`를 받지 않습니다",
         ),
         reason=Words(
-            f"exact at {probe.longest:,} steps in {taken.en} seeds; `mingru` stays at chance",
-            f"시드 {taken.ko}가 {probe.longest:,}스텝에서 오류 없음, `mingru`는 무작위 수준",
+            f"no error in {probe.tested.en}, in {taken.en} seeds; `mingru` stays at chance",
+            f"시드 {taken.ko}가 {probe.tested.ko}에서 오류 없음, `mingru`는 무작위 수준",
         ),
         charts=[probe.chart("signed-mingru"), million.chart("signed-mingru")],
         limits=[
@@ -583,8 +583,8 @@ def order_matters() -> Slide:
             "수만 스텝에 걸쳐 각도의 작은 오차가 쌓입니다",
         ),
         reason=Words(
-            f"exact at {probe.longest:,} steps in {taken.en} seeds, {least:.3f} in the other, in parallel over time",
-            f"시드 {taken.ko}가 {probe.longest:,}스텝에서 오류 없음(나머지 하나는 {least:.3f}), 시간 축 병렬 실행",
+            f"no error in {probe.tested.en}, in {taken.en} seeds, {least:.3f} in the other, in parallel over time",
+            f"시드 {taken.ko}가 {probe.tested.ko}에서 오류 없음(나머지 하나는 {least:.3f}), 시간 축 병렬 실행",
         ),
         charts=[
             probe.chart("block-orthogonal"),

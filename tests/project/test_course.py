@@ -111,6 +111,29 @@ def test_a_notebook_to_download_has_its_pictures_within():
     assert "data:image/svg+xml;base64," in text and "{picture}" not in text and ".md)" not in text
 
 
+@pytest.mark.slow
+def test_a_korean_notebook_to_download_draws_letters_where_a_font_has_them(tmp_path):
+    from matplotlib import font_manager
+
+    for path, text in course.notebooks():
+        notebook = course.as_notebook(path, text)
+        first = next(cell.source for cell in notebook.cells if cell.cell_type == "code")
+        assert (first == course.HANGUL) == (path.parent.name == "ko"), path
+    if not any("Nanum" in font for font in font_manager.findSystemFonts()):
+        pytest.skip("no Nanum font on this machine (Debian: apt-get install fonts-nanum)")
+    lines = re.findall(r": (.*[가-힣].*)", course.TRANSLATIONS.search(KOREAN["01-gates"])["table"])
+    figure = f"""
+figure, (linear, logarithmic) = plt.subplots(2)
+linear.set(xlabel={" ".join(lines)!r}, ylim=(-1, 1))
+logarithmic.semilogy([1e-3, 1e3])  # its minus signs come of the first font alone
+figure.savefig("figure.png")
+"""
+    (tmp_path / "script.py").write_text(course.HANGUL + figure, encoding="utf-8")
+    given = os.environ | {"MPLBACKEND": "Agg", "PYTHONWARNINGS": "error", "PYTHONUTF8": "1"}
+    done = subprocess.run([sys.executable, "script.py"], cwd=tmp_path, env=given, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
 def test_a_translation_that_differs_is_refused():
     one, two = ("```{code-cell}\n:name: one\nx = 1\n```\n", "```{code-cell}\n:name: two\nx = 2\n```\n")
     empty = "```{code-cell}\n:name: one\n```\n"

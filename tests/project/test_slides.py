@@ -7,7 +7,7 @@ from html import unescape
 
 import pytest
 from browser import launched, needs_a_browser
-from pages import ENGLISH, KOREAN, ROOT
+from pages import ENGLISH, GUIDE, KOREAN, ROOT
 from refusals import refused
 
 sys.path.insert(0, str(ROOT / "docs"))
@@ -52,6 +52,21 @@ def test_the_decision_table_has_the_lines_and_numbers_of_the_readme(pages):
         for (need, take, measured), line in zip(shown, wanted[:-1], strict=False):
             assert [need, take] == line[:2]
             assert set(re.findall(NUMBER, line[2])) <= set(re.findall(NUMBER, measured))
+
+
+def test_a_claim_of_no_error_over_a_long_sequence_says_how_many_were_tested(pages):
+    probed = {
+        language: [line[2] for line in decision_table(html) if "65,536" in line[2]] for language, html in pages.items()
+    }
+    assert len(probed["en"]) == len(probed["ko"]) == 2
+    assert all("no error in 4 sequences of 65,536 steps" in line for line in probed["en"])
+    assert all("65,536스텝 시퀀스 4개에서 오류 없음" in line for line in probed["ko"])
+    claim = r"65,536|1,000,000 steps"
+    for page in (*GUIDE, *sorted((ROOT / "docs" / "learn").glob("*.md"))):
+        prose = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+        for passage in re.split(r"\n\n+", prose):
+            if re.search(claim, passage) and re.search(r"\berrors?\b|\bexact\b|\bsolve[sd]?\b", passage):
+                assert re.search(r"sequences?\b|64 of 64", passage), (page.name, passage)
 
 
 def test_a_page_is_whole_and_both_languages_show_the_same_numbers(pages):
