@@ -53,9 +53,9 @@ def build_app(tokens: Sequence[str] = ()) -> App:
     app.command("gatedrnn.cli.train:train", name="train", help="Train one model on a task.")
     app.command("gatedrnn.cli.forecast:forecast", name="forecast", help="Forecast the series of a table.")
     app.command("gatedrnn.cli.evaluate:evaluate", name="evaluate", help="Score trained models on data.")
-    app.command("gatedrnn.cli.predict:predict", name="predict", help="Predict labels for the rows of a file.")
+    app.command("gatedrnn.cli.predict:predict", name="predict", help="Predict labels, numbers or a forecast.")
     app.command("gatedrnn.cli.generate:generate", name="generate", help="Write text with a language model.")
-    app.command("gatedrnn.cli.export:export", name="export", help="Write a language model for other programs.")
+    app.command("gatedrnn.cli.export:export", name="export", help="Write a model for programs without Python.")
     app.command("gatedrnn.cli.probe:probe", name="probe", help="Test what cells can learn, at what length.")
     app.command("gatedrnn.cli.diagnose:diagnose", name="diagnose", help="Analyse a trained model's gates and memory.")
     app.command("gatedrnn.cli.view:view", name="view", help="Open a page that shows a model's gates step by step.")
@@ -86,6 +86,8 @@ def build_app(tokens: Sequence[str] = ()) -> App:
             app(tokens, exit_on_error=False, print_error=False)
 
     app.meta.suppress_keyboard_interrupt = False
+    if tokens and tokens[0] in app and not tokens[0].startswith("-"):
+        app[tokens[0]].help = None  # its function's own, in full; the line above is for the list of commands
     if tokens and tokens[0] in OF_TASKS:
         _offer_flags_of_task(app[tokens[0]], tokens)
     return app

@@ -118,6 +118,7 @@ def _stopped(
 def print_run(run: Run, console: Console) -> None:
     """Print the scores of a finished run, its classes or samples, how it compares, and where its files are."""
     from gatedrnn.training.model import scores_in_words
+    from gatedrnn.training.sample import sample_to_show
 
     result = run.result
     if result.plain_part is not None:
@@ -128,8 +129,9 @@ def print_run(run: Run, console: Console) -> None:
                 console.print(f"{split} {name}: {value:.4f}", highlight=False)
     print_classes_of(run.folder, result, console)
     if run.settings.data.task == LANGUAGE:
-        text = next(iter(run.samples.values()))
-        console.print(Panel(Text(plain(text)), title="what it writes", title_align="left"))
+        heat, text = sample_to_show(run.samples)
+        title = f"what it writes at temperature {heat}"
+        console.print(Panel(Text(plain(text)), title=title, title_align="left"))
     for sentence in [] if run.standing is None else run.standing.sentences():
         console.print(sentence, highlight=False)
     for what, place in (("report", run.report), ("model", run.folder / "model")):

@@ -1,5 +1,6 @@
 """The figures of reports, from records alone."""
 
+import math
 from typing import Any
 
 import plotly.graph_objects as go
@@ -19,7 +20,7 @@ from gatedrnn.study.results import (
 )
 from gatedrnn.study.settings import BESIDE
 from gatedrnn.study.statistics import Estimate
-from gatedrnn.study.verdict import steps_below
+from gatedrnn.study.verdict import SAID, difference_in_words, plain_score, steps_below
 
 CONFUSABLE = 20
 """The most classes of which a confusion table is still legible."""
@@ -28,13 +29,20 @@ SYMBOLS = {
 }  # fmt: skip
 PARAMETERS = "parameters of the recurrent core"
 HEIGHT = 420
+FAR = 5
+"""A method this many times as far from the best as those that may be as good lies beyond the axis."""
 PLAIN_SYMBOLS = ("x", "cross", "star", "hourglass", "bowtie", "asterisk-open", "hash-open", "y-up-open")
+
+
+DIFFERENCES = "Difference to the best"
 
 
 def figures(results: ComparisonResults, curves: Curves | None, confusion: Confusion | None) -> dict[str, go.Figure]:
     """Title and figure, in the order in which a reader wants them; without the curves or the tables that are None."""
     drawn = {
+        DIFFERENCES: _differences(results),
         "Score against price": _against_price(results),
+        **({} if results.settings.contenders.ladder is None else _ladder(results)),
         f"Test {results.metric.name}, every seed": _scores(results),
     }
     if results.search is not None:
@@ -43,8 +51,6 @@ def figures(results: ComparisonResults, curves: Curves | None, confusion: Confus
         drawn["Learning curves"] = _curves(results, curves)
     if confusion is not None and shows_confusion(results):
         drawn["Confusion on the test split"] = _confusion(results, confusion)
-    if results.settings.contenders.ladder is not None:
-        drawn = {**_ladder(results), **drawn}
     return drawn
 
 
@@ -81,6 +87,60 @@ def _mark(results: ComparisonResults, row: ContenderResults | PlainScores) -> di
     return {"color": _colours(results)[row.cell], "symbol": SYMBOLS[row.match]}
 
 
+def _title(results: ComparisonResults) -> str:
+    """The title of an axis of scores."""
+    name = SAID.get(results.metric.name, results.metric.name)
+    return f"test {name}{'' if results.metric.higher_is_better else ', lower is better'}"
+
+
+def _differences(results: ComparisonResults) -> go.Figure:
+    """Each method's difference to the best on test with the interval on which its verdict rests, the margin as a band,
+    and its score at the right. What lies far beyond the others is an arrow at the edge.
+    """
+    best, *others = results.ranked()
+    rows, pairs = [best, *others], [results.pair(row.name, best.name) for row in others]
+    relative = results.metric.score == "perplexity"
+    figure = go.Figure()
+    band = (1 / (1 + results.margin) - 1 if relative else -results.margin, results.margin)
+    figure.add_vrect(*band, fillcolor=GREY, opacity=0.2, line_width=0)
+    figure.add_vline(0, line={"color": GREY, "width": 1})
+    near = [pair for n, pair in enumerate(pairs) if n == 0 or pair.verdict != "worse"]
+    ends = [end for pair in near for end in (pair.difference.mean, pair.difference.low, pair.difference.high)]
+    known = [end for end in (*band, *ends) if end is not None and math.isfinite(end)]
+    edge = FAR * max(map(abs, known))
+    beyond = [pair for pair in pairs if abs(pair.difference.mean) > edge]
+    for place, (row, pair) in enumerate(zip(rows, [None, *pairs], strict=True)):
+        estimate = Estimate(0.0, None, None, 0) if pair is None else pair.difference
+        said = "the best" if pair is None else f"{difference_in_words(estimate, results)}: {pair.verdict}"
+        mark, far = _mark(results, row), pair in beyond
+        if far:
+            right = estimate.mean > 0
+            mark = {**mark, "symbol": f"triangle-{'right' if right else 'left'}"}
+        figure.add_scatter(
+            x=[(edge if estimate.mean > 0 else -edge) if far else estimate.mean], y=[place], mode="markers",
+            name=row.name, showlegend=False, marker={**mark, "size": 12, "line": {"color": "white"}},
+            error_x=None if far else _error_bar(estimate, mark["color"]), hovertemplate=f"{said}<extra></extra>",
+            cliponaxis=False,
+        )  # fmt: skip
+    # The scores are the labels of an axis at the right, which is there where something is drawn on it.
+    figure.add_scatter(x=[None], y=[None], yaxis="y2", showlegend=False, hoverinfo="skip")
+    axis = {"tickvals": list(range(len(rows))), "range": [len(rows) - 0.5, -0.5], "showgrid": False, "zeroline": False}
+    scores = [plain_score(row, results).removeprefix(SAID.get(results.metric.name, "")).strip() for row in rows]
+    names = [row.name for row in rows]
+    figure.update_layout(
+        height=110 + 34 * len(rows), yaxis={**axis, "ticktext": names},
+        yaxis2={**axis, "ticktext": scores, "overlaying": "y", "side": "right"},
+    )  # fmt: skip
+    title, _, lower = _title(results).partition(", ")
+    title = f"{title}{', relative to' if relative else ' less'} that of the best{lower and '<br>' + lower}"
+    figure.update_xaxes(title=title, zeroline=False, tickformat=".0%" if relative else "~g")
+    if beyond:
+        # The best is at one side: all others are worse in the mean.
+        bounds = [-1.1 * edge, 1.5 * max(known)] if results.metric.higher_is_better else [1.5 * min(known), 1.1 * edge]
+        figure.update_xaxes(range=bounds)
+    return figure
+
+
 def _scores(results: ComparisonResults) -> go.Figure:
     figure = go.Figure()
     for row in results.ranked():
@@ -98,7 +158,7 @@ def _scores(results: ComparisonResults) -> go.Figure:
             hovertemplate="mean %{x:.4f}", cliponaxis=False,
         )  # fmt: skip
     figure.update_yaxes(autorange="reversed")
-    figure.update_xaxes(title=f"test {results.metric.name}", **_within_bounds(results))
+    figure.update_xaxes(title=_title(results), **_within_bounds(results))
     figure.update_layout(height=90 + 42 * (len(results.contenders) + len(results.baseline.plain)))
     return figure
 
@@ -157,9 +217,11 @@ def _front(results: ComparisonResults, price: dict[str, float]) -> list[Contende
 
 
 def _against_price(results: ComparisonResults) -> go.Figure:
-    """Scores with their intervals against one price at a time, and the front of those that no cheaper one reaches; a
-    menu changes between prices."""
+    """Scores against one price at a time, and the front of those that no cheaper one reaches; a menu changes between
+    prices. Without intervals: those of scores do not say which of two is better.
+    """
     figure, prices, trace_of = go.Figure(), _prices(results), list[int]()
+    scales = ["log" if min(price.values()) > 0 else "linear" for price in prices.values()]
     for number, price in enumerate(prices.values()):
         front = _front(results, price)
         figure.add_scatter(
@@ -170,22 +232,23 @@ def _against_price(results: ComparisonResults) -> go.Figure:
         everyone: list[ContenderResults | PlainScores] = [*results.contenders, *results.baseline.plain]
         rows = [row for row in everyone if row.name in price]
         for row in rows:
-            estimate, mark = row.scores["test"], _mark(results, row)
             figure.add_scatter(
-                x=[price[row.name]], y=[estimate.mean], mode="markers", name=row.name, visible=number == 0,
-                marker={**mark, "size": 12}, error_y=_error_bar(estimate, mark["color"]),
-                hovertemplate="%{x:,.4~g}: %{y:.4f}", cliponaxis=False,
+                x=[price[row.name]], y=[row.scores["test"].mean], mode="markers", name=row.name, visible=number == 0,
+                marker={**_mark(results, row), "size": 12}, hovertemplate="%{x:,.4~g}: %{y:.4f}", cliponaxis=False,
             )  # fmt: skip
         trace_of += [number] * (1 + len(rows))
     buttons = [
         {
             "label": title, "method": "update",
-            "args": [{"visible": [axis == number for axis in trace_of]}, {"xaxis.title.text": title}],
+            "args": [
+                {"visible": [axis == number for axis in trace_of]},
+                {"xaxis.title.text": title, "xaxis.type": scales[number], "xaxis.autorange": True},
+            ],
         }
         for number, title in enumerate(prices)
     ]  # fmt: skip
-    figure.update_xaxes(title=next(iter(prices)), rangemode="tozero")
-    figure.update_yaxes(title=f"test {results.metric.name}", **_within_bounds(results))
+    figure.update_xaxes(title=next(iter(prices)), rangemode="tozero", type=scales[0])
+    figure.update_yaxes(title=_title(results), **_within_bounds(results))
     menu = {"buttons": buttons, "x": 0, "xanchor": "left", "y": 1.04, "yanchor": "bottom"}
     figure.update_layout(height=HEIGHT + 60, updatemenus=[menu])
     return figure

@@ -1,7 +1,8 @@
 """Text from a trained language model."""
 
 import json
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -97,8 +98,8 @@ def sample(
     return decode_stream(tokenizer, generated[0, 1:].tolist())
 
 
-def write_samples(path: Path) -> str:
-    """Let a finished run's model begin a text at each of `TEMPERATURES`, into samples.json; the coolest of them."""
+def write_samples(path: Path) -> None:
+    """Let a finished run's model begin a text at each of `TEMPERATURES`, into samples.json."""
     model, tokenizer = load_language_model(path)
     texts = {
         f"{heat:g}": sample(model, tokenizer, "", SAMPLE_LENGTH, temperature=heat, endless=True)
@@ -107,4 +108,14 @@ def write_samples(path: Path) -> str:
     folder = RunFolder(path)
     write_whole(folder.samples, json.dumps(texts, indent=1, ensure_ascii=False))
     manifest.add(path, folder.samples.name)
-    return next(iter(texts.values()))
+
+
+def sample_to_show(texts: Mapping[str, str]) -> tuple[str, str]:
+    """The temperature and text of the sample to print: the second coolest, since the coolest of a model that is trained
+    for a short time repeats one character; where that is blank, the next one that is not. Blanks in a row are one, and
+    empty lines too.
+    """
+    one_blank = {heat: re.sub(r"[^\S\n]+", " ", text) for heat, text in texts.items()}
+    shown = {heat: re.sub(r"(?: ?\n){2,}", "\n\n", text).strip() for heat, text in one_blank.items()}
+    heats = sorted(shown, key=float)
+    return next(((heat, shown[heat]) for heat in [*heats[1:], *heats[:1]] if shown[heat]), (heats[0], "only blanks"))

@@ -193,6 +193,20 @@ def test_help_says_what_every_flag_is():
                 assert f"\n    {name}: {words.splitlines()[0]}" in documented, f"{command} {flag.name}"
 
 
+@pytest.mark.parametrize("command", ["export", "predict", "compare", "forecast"])
+def test_the_help_of_a_command_says_all_that_its_function_says(command, capsys):
+    described = inspect.getdoc(build_app()[command].default_command).partition("\n\nArgs:")[0]
+    shown = " ".join(printed(capsys, command, "--help").partition("╭")[0].split())
+    for sentence in re.split(r"(?<=[.:;]) ", " ".join(described.replace("`", "").split())):
+        assert sentence in shown
+
+
+def test_the_list_of_commands_names_no_kind_of_model_where_there_are_others(capsys):
+    listed = " ".join(printed(capsys, "--help").split())
+    assert "export Write a model for programs without Python." in listed
+    assert "predict Predict labels, numbers or a forecast." in listed
+
+
 OF_ALL_COMMANDS = {"--help", "--help-all", "--flags", "--trust-code", "--oversubscribe"}
 OF_GIT = {"--branch", "--no-optional-locks", "--porcelain", "--untracked-files"}
 

@@ -21,7 +21,7 @@ from gatedrnn.data import data_settings, load_task, tokens_in
 from gatedrnn.errors import Damaged, FolderTaken, NonFiniteLoss
 from gatedrnn.study import assembly
 from gatedrnn.study.experiment import Comparison, compare
-from gatedrnn.study.figures import figures
+from gatedrnn.study.figures import DIFFERENCES, figures
 from gatedrnn.study.report import write_report
 from gatedrnn.study.results import ComparisonResults, Confusion, Curves, beside
 from gatedrnn.study.statistics import Estimate
@@ -268,14 +268,14 @@ def seen(comparison, request):
 @needs_a_browser
 def test_the_page_draws_every_figure_without_an_error_or_a_request(comparison, seen):
     assert seen.said == [] and seen.asked == [(comparison.folder / "report.html").as_uri()]
-    assert len(seen.figures) == 4 and all(seen.figures) and not seen.wide and not seen.cut_off
+    assert len(seen.figures) == 5 and all(seen.figures) and not seen.wide and not seen.cut_off
     assert {"Learning curves", "Confusion on the test split"} <= {*seen.titles} and "mingru-params" in seen.table
 
 
 def test_an_axis_of_accuracies_ends_at_one_and_what_a_user_typed_is_shown_and_not_run(comparison):
     curves, confusion = (beside(comparison.folder, record) for record in (Curves, Confusion))
     for title, figure in figures(comparison.results, curves, confusion).items():
-        if title != "Confusion on the test split":
+        if title not in ("Confusion on the test split", DIFFERENCES):
             axis = figure.layout.xaxis if "every seed" in title else figure.layout.yaxis
             assert (axis.autorangeoptions.clipmin, axis.autorangeoptions.clipmax) == (0, 1), title
     text, page = ((comparison.folder / name).read_text(encoding="utf-8") for name in ("report.md", "report.html"))

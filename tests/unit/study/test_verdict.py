@@ -2,6 +2,7 @@
 would help; on made-up answers of two cells and a plain method.
 """
 
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 
@@ -9,11 +10,11 @@ import numpy as np
 import pytest
 
 from gatedrnn.study.assembly import statistics_of, still_improving
-from gatedrnn.study.figures import figures
+from gatedrnn.study.figures import DIFFERENCES, figures
 from gatedrnn.study.results import ComparisonResults, Curve, Curves, run_name
 from gatedrnn.study.statistics import MARGINS, Sample, Table
 from gatedrnn.study.tables import forecast_rows, ladder_rows, print_comparison, score_rows
-from gatedrnn.study.verdict import verdict
+from gatedrnn.study.verdict import difference_in_words, verdict
 from gatedrnn.terminal import Console
 from gatedrnn.training.outcomes import of_rows
 from gatedrnn.training.result import read_record
@@ -142,10 +143,70 @@ def test_a_run_still_improves_where_its_last_fifth_gained_more_than_the_margin(s
     assert still_improving(["a"], Curves(runs={"a": curve}), DIGITS.metric, 0.005) == expected
 
 
+def first_figure(results):
+    (title, figure), *_ = figures(results, None, None).items()
+    assert title == DIFFERENCES
+    rows = results.ranked()
+    drawn = [trace for trace in figure.data if trace.name]
+    assert [trace.name for trace in drawn] == list(figure.layout.yaxis.ticktext) == [row.name for row in rows]
+    assert [list(trace.y) for trace in drawn] == [[place] for place in range(len(rows))]
+    (low, high) = sorted((figure.layout.shapes[0].x0, figure.layout.shapes[0].x1))  # the band of the margin
+    assert low < 0 < high == results.margin
+    return figure, list(zip(rows, drawn, strict=True))
+
+
+@pytest.mark.parametrize("name", ["digits", "m4-hourly", "tiny-shakespeare-family"])
+def test_the_first_figure_has_the_intervals_on_which_the_verdict_rests(name):
+    results = read_record(KEPT / name / ComparisonResults.FILE, ComparisonResults)
+    figure, ((best, at_best), *others) = first_figure(results)
+    assert at_best.x == (0,) and at_best.error_x.array is None
+    within = 0
+    for row, trace in others:
+        difference, found = results.pair(row.name, best.name).difference, trace.x[0]
+        assert trace.hovertemplate.startswith(difference_in_words(difference, results))
+        if trace.marker.symbol.startswith("triangle-") and trace.marker.symbol[9:] in ("left", "right"):
+            side = 1 if trace.marker.symbol.endswith("right") else -1
+            assert 0 < side * found < side * difference.mean and trace.error_x.array is None
+            continue
+        within += 1
+        assert found == difference.mean
+        assert found + trace.error_x.array[0] == pytest.approx(difference.high)
+        assert found - trace.error_x.arrayminus[0] == pytest.approx(difference.low)
+        assert (found < 0) == results.metric.higher_is_better
+    assert within >= 2 and at_best.name == results.ranked()[0].name
+    scores = list(figure.layout.yaxis2.ticktext)
+    assert scores[0] == {"digits": "98.9 %", "m4-hourly": "0.749", "tiny-shakespeare-family": "5.63"}[name]
+    assert figure.layout.yaxis2.tickvals == figure.layout.yaxis.tickvals
+    assert ("lower is better" in figure.layout.xaxis.title.text) == (not results.metric.higher_is_better)
+
+
+def test_the_first_figure_of_one_seed_has_no_interval_of_a_cell():
+    _, ((best, _), *others) = first_figure(compared(lstm=0.80, gru=0.95, plain=0.5, seeds=(0,)))
+    assert best.name == "gru-layers" and [trace.error_x.array for _, trace in others] == [None, None]
+
+
+def test_the_first_figure_names_each_of_many_contenders_and_puts_what_is_far_at_the_edge():
+    results = compared(lstm=0.949, gru=0.95, plain=0.2)
+    lstm = results.contender("lstm")
+    more = [lstm.model_copy(update={"name": f"lstm-{number}"}) for number in range(18)]
+    others = ("gru-layers", PLAIN)
+    pairs = [replace(results.pair("lstm", other), contender=one.name) for one in more for other in others]
+    pairs += results.pairs
+    seconds = results.measured.plain_seconds | {one.name: 1.0 for one in more}
+    measured = results.measured.model_copy(update={"plain_seconds": seconds})
+    update = {"contenders": [*results.contenders, *more], "pairs": pairs, "measured": measured}
+    results = results.model_copy(update=update)
+    figure, drawn = first_figure(results)
+    assert len(drawn) == 21 and figure.layout.height > 21 * 30
+    (far,) = [trace for _, trace in drawn if trace.marker.symbol == "triangle-left"]
+    assert far.name == PLAIN and figure.layout.xaxis.range[0] < far.x[0] < -results.margin
+
+
 def test_a_plain_method_is_drawn_and_lies_on_the_front_where_no_cheaper_one_is_better():
     results = compared(lstm=0.90, gru=0.95, plain=0.92)
     drawn = figures(results, None, None)["Score against price"].data
     assert [trace.name for trace in drawn if trace.visible] == ["Pareto front", "lstm", "gru-layers", PLAIN]
+    assert all(trace.error_y.array is None for trace in drawn)  # intervals of scores do not say which is better
     front = drawn[0]
     assert front.x == (results.seconds(PLAIN), results.seconds("gru-layers"))
 

@@ -25,7 +25,7 @@ from gatedrnn.training.objective import NextToken, rows_of
 from gatedrnn.training.optimise import Plateau, learning_rate_at
 from gatedrnn.training.outcomes import read_outcomes
 from gatedrnn.training.result import Metric
-from gatedrnn.training.sample import TEMPERATURES, load_language_model, sample
+from gatedrnn.training.sample import TEMPERATURES, load_language_model, sample, sample_to_show
 from gatedrnn.training.settings import TrainSettings
 
 
@@ -253,6 +253,14 @@ def test_the_same_seed_draws_the_same_text_and_another_another_heard_of_as_it_co
     assert heard[-1] == text and len(heard) >= 5
     assert all(later.startswith(earlier.rstrip()) for earlier, later in pairwise(heard))
     assert torch.equal(torch.get_rng_state(), before), "a number was drawn that others should have"
+
+
+def test_the_sample_that_is_printed_is_not_the_coolest_and_has_no_row_of_blanks():
+    texts = {"1": "Ir-_ryd", "0.5": ";\nI" + 297 * " ", "0.8": ";\nI in to   baciit\n   \n \n\ton  on "}
+    assert sample_to_show(texts) == ("0.8", ";\nI in to baciit\n\n on on")
+    assert sample_to_show(texts | {"0.8": " \n" * 150}) == ("1", "Ir-_ryd")
+    assert sample_to_show({"0.5": "a", "0.8": " ", "1": "\n"}) == ("0.5", "a")
+    assert sample_to_show({heat: 300 * " " for heat in texts}) == ("0.5", "only blanks")
 
 
 def test_from_few_likely_tokens_fewer_different_ones_are_drawn_and_samples_are_written_for_the_report(text_run):
