@@ -24,6 +24,9 @@ Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | Non
 """A value that a JSON file holds."""
 Setting: TypeAlias = "Json | Path | Sequence[str] | Sequence[int] | Sequence[float]"
 """A value of a flag, as a caller of Python gives it."""
+OF_SPACE = {getattr(errno, name) for name in ("ENOSPC", "EFBIG", "EDQUOT") if hasattr(errno, name)}
+"""The numbers of errors that say that a disk, or a quota of it, is full."""
+FREE = "MiB are free there"
 PACKAGES = ("gatedrnn", "torch", "numpy", "numba", "transformers", "accelerate", "tokenizers", "scikit-learn")
 
 
@@ -98,17 +101,81 @@ def write_whole(path: Path, content: str | bytes) -> None:
     Raises:
         OSError: it names the file, whatever failed.
     """
-    temporary = path.with_name(f"{path.name}.writing")
-    with naming(path):
+    with written_beside(path) as temporary:
+        temporary.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+@contextmanager
+def written_beside(path: Path) -> Iterator[Path]:
+    """Give the name to write a file under until it is whole and on the disk; it then takes the place of `path`. Where
+    an error or a signal ends the writing, the part is removed, as a full disk needs the space, and `path` is as it was.
+
+    Raises:
+        OSError: it names `path`, whatever failed.
+    """
+    temporary = _beside(path)
+    with naming(path, under=temporary):
         try:
-            with temporary.open("wb") as file:
-                file.write(content.encode() if isinstance(content, str) else content)
-                file.flush()
-                os.fsync(file.fileno())
+            yield temporary
+            sync(temporary)
             os.replace(temporary, path)
-        except OSError:
-            temporary.unlink(missing_ok=True)  # a full disk needs the space
+        except BaseException:
+            temporary.unlink(missing_ok=True)
             raise
+
+
+@contextmanager
+def written_together(folder: Path) -> Iterator[Path]:
+    """Give an empty folder for files that belong together. Once all of them are whole and on the disk they are moved
+    into `folder`, which is made if it is not there; where an error or a signal ends the writing, `folder` is as it was.
+
+    Raises:
+        OSError: it names the file by its place in `folder`, whatever failed.
+    """
+    there = folder.is_dir()
+    # In a folder that is there, which may be a file system of its own; else beside it, so that one rename makes it.
+    temporary = folder / ".writing" if there else _beside(folder)
+    with naming(folder, under=temporary):
+        shutil.rmtree(temporary, ignore_errors=True)
+        temporary.mkdir(parents=True)
+    with whole_or_removed(temporary, folder):
+        yield temporary
+        files = sorted(temporary.iterdir())
+        for file in files:
+            sync(file)
+        if not there:
+            temporary.rename(folder)
+            return
+        for file in files[1:]:  # killed half-way, a folder lacks a file rather than has one of another set
+            (folder / file.name).unlink(missing_ok=True)
+        for file in files:
+            os.replace(file, folder / file.name)
+        temporary.rmdir()
+
+
+@contextmanager
+def whole_or_removed(folder: Path, final: Path, *kinds: type[Exception]) -> Iterator[None]:
+    """Remove a folder whose writing an error or a signal ends; an error names the newest file, by its place in `final`.
+
+    Raises:
+        OSError: for these `kinds` of error too.
+    """
+    try:
+        yield
+    except BaseException as error:
+        newest = max(folder.glob("*"), key=lambda path: path.stat().st_mtime_ns, default=folder)
+        named = getattr(error, "filename", None)
+        file = Path(named) if isinstance(named, str) and Path(named).parent == folder else newest
+        try:
+            with naming(final if file == folder else final / file.name, *kinds, under=file):
+                raise
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _beside(path: Path) -> Path:
+    """The name that a file or folder is written under."""
+    return path.with_name(f"{path.name}.writing")
 
 
 def read_json(path: Path) -> Json:
@@ -147,23 +214,26 @@ def read_yaml(path: Path) -> object:
 
 
 @contextmanager
-def naming(path: Path, *kinds: type[Exception]) -> Iterator[None]:
-    """Let an error of writing `path` name it, and the space that is left: an OSError, for `kinds` of error too."""
+def naming(path: Path, *kinds: type[Exception], under: Path | None = None) -> Iterator[None]:
+    """Let an error of writing `path`, or the name `under` which it is written, name it, and the space that is left: an
+    OSError, for `kinds` of error too.
+    """
     try:
         yield
     except Exception as error:
-        if not isinstance(error, (OSError, *kinds)) or getattr(error, "filename", None) is not None:
+        named, number = getattr(error, "filename", None), getattr(error, "errno", None)
+        if not isinstance(error, (OSError, *kinds)) or named not in (None, str(under)):
             raise
-        reason = getattr(error, "strerror", None) or "could not be written"
-        free = shutil.disk_usage(path.parent).free / 2**20
-        raise OSError(
-            getattr(error, "errno", None) or errno.EIO, f"{reason}; {free:,.1f} MiB are free there", str(path)
-        ) from error
+        reason = "could not be written" if number is None else os.strerror(number) if named is None else error.strerror
+        if (number is None or number in OF_SPACE) and FREE not in reason:
+            there = next(parent for parent in path.absolute().parents if parent.exists())
+            reason += f"; {shutil.disk_usage(there).free / 2**20:,.1f} {FREE}"
+        raise OSError(number or errno.EIO, reason, str(path)) from error
 
 
 def sync(path: Path) -> None:
     """Bring a file, or a folder's names, onto the disk."""
-    handle = os.open(path, os.O_RDONLY)
+    handle = os.open(path, os.O_RDONLY if os.name == "posix" else os.O_RDWR)  # Windows brings what it may write
     try:
         os.fsync(handle)
     finally:

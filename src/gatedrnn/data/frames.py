@@ -8,8 +8,6 @@ same numbers from the same file.
 import csv
 import hashlib
 import json
-import os
-import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -24,7 +22,7 @@ import pyarrow.parquet as pq
 from gatedrnn.data.rows import RawTable
 from gatedrnn.data.settings import LANGUAGE, SERIES, SERIES_REGRESSION, TEXT, TEXT_REGRESSION
 from gatedrnn.errors import DataError, FolderTaken, reason
-from gatedrnn.records import Json
+from gatedrnn.records import Json, written_beside
 
 Data: TypeAlias = Any
 """A path, a frame, a mapping of columns, arrays, lists of texts, or a Hugging Face data set; see `in_memory`."""
@@ -68,12 +66,11 @@ class InMemory:
         folder.mkdir(parents=True, exist_ok=True)
         named: dict[str, Json] = {**self.settings}
         for split, table in self.tables.items():
-            file, new = folder / f"{split}.parquet", folder / f"{split}.parquet.writing"
-            pq.write_table(table, new)
-            if not replace and file.exists() and file.read_bytes() != new.read_bytes():
-                new.unlink()
-                raise FolderTaken(f"{folder}: holds a run with other data; give another output")
-            shutil.move(new, file)
+            file = folder / f"{split}.parquet"
+            with written_beside(file) as new:
+                pq.write_table(table, new)
+                if not replace and file.exists() and file.read_bytes() != new.read_bytes():
+                    raise FolderTaken(f"{folder}: holds a run with other data; give another output")
             named[f"{split}_file"] = str(file.resolve())
         return named
 
@@ -412,11 +409,11 @@ def write_predictions(output: Path, data: RawTable, added: dict[str, list[Json]]
     taken = [name for name in added if name in data.column_names]
     if taken:
         raise DataError(f"{place}: has a column {taken[0]!r} already, which would be overwritten; rename it first")
-    temporary = output.with_name(f"{output.name}.writing")
     ending = output.suffix.lower()
-    if ending == ".parquet":
-        pq.write_table(pa.table({**data.columns, **added}), temporary)
-    else:
+    with written_beside(output) as temporary:
+        if ending == ".parquet":
+            pq.write_table(pa.table({**data.columns, **added}), temporary)
+            return
         with temporary.open("w", encoding="utf-8", newline="") as file:
             if ending == ".jsonl":
                 for row in _joined(data, added):
@@ -424,7 +421,6 @@ def write_predictions(output: Path, data: RawTable, added: dict[str, list[Json]]
             else:
                 rows = ([_field(value) for value in row.values()] for row in _joined(data, added))
                 _write_separated(file, ending, [[*data.column_names, *added], *rows], output)
-    os.replace(temporary, output)
 
 
 def _write_separated(file: TextIO, ending: str, rows: list[list[Any]], output: Path) -> None:

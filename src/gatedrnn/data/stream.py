@@ -190,7 +190,8 @@ def tokenise_with(tokenizer: PreTrainedTokenizerFast, corpus: Corpus) -> TokenSt
     """Tokenise another text with an existing vocabulary; the result is kept in memory."""
     LOG.info("tokenising %s", corpus.name)
     with tempfile.TemporaryDirectory() as folder:
-        _write(corpus, tokenizer, Path(folder), "text")
+        with naming(Path(folder, "text-00000.tokens")):
+            _write(corpus, tokenizer, Path(folder), "text")
         stream = _open(Path(folder), "text")
         return stream._replace(tokens=np.asarray(stream.tokens))
 
@@ -243,7 +244,7 @@ def _write(corpus: Corpus, tokenizer: PreTrainedTokenizerFast, folder: Path, spl
     pieces, texts = tee(corpus.pieces())
     log_part = _part_logger(f"tokenising {corpus.name} ({split})", corpus)
     eos = np.array([tokenizer.eos_token_id], dtype)
-    with naming(folder / f"{split}-00000.tokens"), ShardWriter(folder, split, np.dtype(dtype)) as file:
+    with ShardWriter(folder, split, np.dtype(dtype)) as file:
         file.write(eos)
         for piece, ids in zip(pieces, encode_long(tokenizer, (p.text for p in texts)), strict=True):
             if piece.begins and written > 1:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from gatedrnn import manifest
 from gatedrnn.errors import Damaged, UsageError
 from gatedrnn.locks import held
-from gatedrnn.records import Json, sync
+from gatedrnn.records import Json, sync, whole_or_removed
 from gatedrnn.user_cache import cache_folders
 
 LOG = logging.getLogger("gatedrnn")
@@ -53,7 +53,7 @@ def entry(key: str, make: Callable[[Path], dict[str, Json]]) -> Path:
             LOG.warning("%s: %s; the text is tokenised again", folder, fault if folder.exists() else "is half-written")
         shutil.rmtree(making, ignore_errors=True)
         making.mkdir()
-        try:
+        with whole_or_removed(making, folder):
             facts = make(making)
             files = sorted(path.name for path in making.iterdir())
             for name in files:
@@ -61,9 +61,6 @@ def entry(key: str, make: Callable[[Path], dict[str, Json]]) -> Path:
             manifest.write(making, {name: manifest.entry_at(making / name) for name in files}, **facts)
             shutil.rmtree(folder, ignore_errors=True)
             making.rename(folder)
-        except BaseException:
-            shutil.rmtree(making, ignore_errors=True)
-            raise
         sync(folder.parent)
     return folder
 

@@ -19,6 +19,7 @@ from gatedrnn.errors import Error, NonFiniteLoss, OutOfMemory, TooLarge, WorkerD
 from gatedrnn.locks import LOCK
 from gatedrnn.processes import StopFlag, may_oversubscribe, oversubscribing
 from gatedrnn.progress import Progress
+from gatedrnn.records import write_whole
 from gatedrnn.training.loop import run
 from gatedrnn.training.resources import compile_kernels
 from gatedrnn.training.result import RunResult
@@ -196,9 +197,7 @@ class _Telling:
         if time.monotonic() < self.next and not progress.doing:
             return
         self.next = time.monotonic() + SECONDS_BETWEEN_REPORTS
-        writing = self.path.with_suffix(".writing")
-        writing.write_text(json.dumps(progress))
-        writing.replace(self.path)
+        write_whole(self.path, json.dumps(progress))
 
 
 def _since_start() -> float:

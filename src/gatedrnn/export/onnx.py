@@ -18,6 +18,7 @@ from gatedrnn.errors import ExportWrong
 from gatedrnn.layers import RecurrentLayer
 from gatedrnn.models import GatedRNNCache, GatedRNNForCausalLM
 from gatedrnn.models.modeling import GatedRNNPreTrainedModel
+from gatedrnn.records import written_together
 
 OPSET = 20
 INITIAL_STATE = "initial_state.npz"
@@ -40,7 +41,7 @@ class OneStep(nn.Module):
 
 
 def export_onnx(model: GatedRNNForCausalLM, folder: Path) -> dict[str, float]:
-    """Write step.onnx and sequence.onnx into `folder`, and run both by onnxruntime beside the model.
+    """Write step.onnx and sequence.onnx into `folder`, both at once, after onnxruntime ran them beside the model.
 
     Inputs are `tokens`, int64 of any batch (and time), and one state (batch, size) for each layer and kind; outputs are
     `logits`, and each state afterwards. initial_state.npz holds what each state begins with, (size,), by its input's
@@ -50,33 +51,33 @@ def export_onnx(model: GatedRNNForCausalLM, folder: Path) -> dict[str, float]:
         The largest difference of each, see `ALLOWED`.
 
     Raises:
-        ExportWrong: one is larger than allowed; its file is removed.
+        ExportWrong: one is larger than allowed; nothing is written.
+        OSError: a file cannot be written; nothing is.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     model = model.eval().float()
     step = _exported(model)
     names = [input_name(name) for name in state_names(model)]
     begun: dict[str, Any] = {name: state[0].numpy() for name, state in zip(names, beginning(model, 1), strict=True)}
-    np.savez(folder / INITIAL_STATE, **begun)
     differences = {}
-    for name, graph in (("step", step), ("sequence", scanned_over_time(step))):
-        path = folder / f"{name}.onnx"
-        onnx.checker.check_model(graph)
-        onnx.save(graph, path)
-        differences[path.name] = difference(model, path)
-        check_alike(path, differences[path.name])
+    with written_together(folder) as writing:
+        np.savez(writing / INITIAL_STATE, **begun)
+        for name, graph in (("step", step), ("sequence", scanned_over_time(step))):
+            path = writing / f"{name}.onnx"
+            onnx.checker.check_model(graph)
+            onnx.save(graph, path)
+            differences[path.name] = difference(model, path)
+            check_alike(folder / path.name, differences[path.name])
     return differences
 
 
 def check_alike(path: Path, difference: float) -> None:
-    """Remove a graph whose numbers are not the model's.
+    """Check that the numbers of a graph, which is to be written to `path`, are the model's.
 
     Raises:
         ExportWrong: they are not.
     """
     if not difference <= ALLOWED:
-        path.unlink()
-        raise ExportWrong(f"{path}: differs from the model by {difference:.1e}, allowed {ALLOWED:.0e}; removed")
+        raise ExportWrong(f"{path}: differs from the model by {difference:.1e}, allowed {ALLOWED:.0e}; is not written")
 
 
 def largest_difference(actual: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> float:

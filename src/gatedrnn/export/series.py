@@ -14,6 +14,7 @@ from gatedrnn.models import GatedRNNCache, GatedRNNForForecasting
 from gatedrnn.models.forecast_units import Scale
 from gatedrnn.models.forecasting import ForecastState, stream_of
 from gatedrnn.models.modeling import GatedRNNPreTrainedModel
+from gatedrnn.records import written_together
 
 BATCH, STEPS = 3, 11  # of the check; others than the export's example, so that a fixed size shows
 
@@ -52,7 +53,7 @@ class NextValue(nn.Module):
 
 
 def export_forecast(model: GatedRNNForForecasting, folder: Path) -> dict[str, float]:
-    """Write window.onnx and step.onnx into `folder`, and run both by onnxruntime beside the model.
+    """Write window.onnx and step.onnx into `folder`, both at once, after onnxruntime ran them beside the model.
 
     `window` takes `past_values`, float64 (batch, context), whose first step has a value, NaN where a later one is
     missing; `step` takes one value more, (batch, 1). Covariates are further inputs: `known_covariates`,
@@ -64,10 +65,10 @@ def export_forecast(model: GatedRNNForForecasting, folder: Path) -> dict[str, fl
         The largest difference of each, see `gatedrnn.export.onnx.ALLOWED`.
 
     Raises:
-        ExportWrong: one is larger than allowed; its file is removed.
+        ExportWrong: one is larger than allowed; nothing is written.
+        OSError: a file cannot be written; nothing is.
     """
     model, config = model.eval().float(), model.config
-    folder.mkdir(parents=True, exist_ok=True)
     stream = _stream(model)
     outputs, batch = ["quantiles", *(f"{name}_after" for name in stream)], torch.export.Dim("batch", min=1)
     example, names = _example(model, 2, config.context), _input_names(model, ahead=True)
@@ -82,14 +83,15 @@ def export_forecast(model: GatedRNNForForecasting, folder: Path) -> dict[str, fl
     inputs = [name.replace("past_values", "new_value") for name in names] + stream
     step = graph_of(NextValue(model), (*single.values(), *after), inputs, outputs, all_batches(len(inputs)))
     differences, carried = {}, list[Any]()
-    for name, graph, module, steps in (
-        ("window", window, Window(model), config.context), ("step", step, NextValue(model), 1),
-    ):  # fmt: skip
-        path = folder / f"{name}.onnx"
-        onnx.save(graph, path)
-        new = list(_example(model, BATCH, steps).values())
-        differences[path.name], carried = _beside(path, module, [*new, *carried])
-        check_alike(path, differences[path.name])
+    with written_together(folder) as writing:
+        for name, graph, module, steps in (
+            ("window", window, Window(model), config.context), ("step", step, NextValue(model), 1),
+        ):  # fmt: skip
+            path = writing / f"{name}.onnx"
+            onnx.save(graph, path)
+            new = list(_example(model, BATCH, steps).values())
+            differences[path.name], carried = _beside(path, module, [*new, *carried])
+            check_alike(folder / path.name, differences[path.name])
     return differences
 
 
@@ -102,7 +104,6 @@ def export_classifier(model: GatedRNNPreTrainedModel, folder: Path) -> dict[str,
         As `export_forecast`.
     """
     model, size = model.eval().float(), model.config.input_size or 0
-    folder.mkdir(parents=True, exist_ok=True)
     batch, time = torch.export.Dim("batch", min=1), torch.export.Dim("time", min=2)
     dtype = torch.float32 if model.config.channel_means is None else torch.float64
     module, names = _Logits(model), ["input_values"] + (["gaps"] if model.config.gap_unit is not None else [])
@@ -112,10 +113,11 @@ def export_classifier(model: GatedRNNPreTrainedModel, folder: Path) -> dict[str,
 
     free: dict[str, object] = {name: {0: batch, 1: time} for name in names}
     graph = graph_of(module, tuple(example(4, 7)), names, ["logits"], free)
-    path = folder / "window.onnx"
-    onnx.save(graph, path)
-    difference, _ = _beside(path, module, example(BATCH, STEPS))
-    check_alike(path, difference)
+    with written_together(folder) as writing:
+        path = writing / "window.onnx"
+        onnx.save(graph, path)
+        difference, _ = _beside(path, module, example(BATCH, STEPS))
+        check_alike(folder / path.name, difference)
     return {path.name: difference}
 
 

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from gatedrnn.export.onnx import check_alike, graph_of, largest_difference
 from gatedrnn.models.modeling import GatedRNNPreTrainedModel
+from gatedrnn.records import written_together
 
 BATCH, STEPS = 3, 11  # of the check; others than the export's example, so that a fixed size shows
 NAMES = ["input_ids", "attention_mask"]
@@ -25,7 +26,7 @@ class _Logits(nn.Module):
 
 
 def export_text_classifier(model: GatedRNNPreTrainedModel, folder: Path) -> dict[str, float]:
-    """Write text.onnx into `folder`, and run it by onnxruntime beside the model.
+    """Write text.onnx into `folder`, after onnxruntime ran it beside the model.
 
     It takes `input_ids` and `attention_mask`, int64 (batch, time) of any batch and length, as the folder's tokenizer
     makes them, to `logits`, (batch, labels), or (batch, time, labels) for a label at every step.
@@ -34,19 +35,21 @@ def export_text_classifier(model: GatedRNNPreTrainedModel, folder: Path) -> dict
         The largest difference, see `gatedrnn.export.onnx.ALLOWED`.
 
     Raises:
-        ExportWrong: it is larger than allowed; the file is removed.
+        ExportWrong: it is larger than allowed; nothing is written.
+        OSError: the file cannot be written.
     """
-    module, path = _Logits(model.eval().float()), folder / "text.onnx"
-    folder.mkdir(parents=True, exist_ok=True)
+    module = _Logits(model.eval().float())
     free = {0: torch.export.Dim("batch", min=1), 1: torch.export.Dim("time", min=2)}
     graph = graph_of(module, _example(model, 4, 7), NAMES, ["logits"], dict.fromkeys(NAMES, free))
-    onnx.save(graph, path)
     inputs = _example(model, BATCH, STEPS)
-    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-    outputs = session.run(None, {name: tensor.numpy() for name, tensor in zip(NAMES, inputs, strict=True)})
-    with torch.no_grad():
-        difference = largest_difference(outputs, [module(*inputs).numpy()])
-    check_alike(path, difference)
+    with written_together(folder) as writing:
+        path = writing / "text.onnx"
+        onnx.save(graph, path)
+        session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+        outputs = session.run(None, {name: tensor.numpy() for name, tensor in zip(NAMES, inputs, strict=True)})
+        with torch.no_grad():
+            difference = largest_difference(outputs, [module(*inputs).numpy()])
+        check_alike(folder / path.name, difference)
     return {path.name: difference}
 
 

@@ -13,7 +13,7 @@ from safetensors import SafetensorError
 
 from gatedrnn import manifest
 from gatedrnn.errors import CheckpointDamaged, Damaged
-from gatedrnn.records import naming, sync
+from gatedrnn.records import naming, sync, whole_or_removed
 
 LOG = logging.getLogger("gatedrnn")
 _UNFINISHED = "writing-"
@@ -46,11 +46,11 @@ def save(folder: Path, step: int, write: Callable[[Path], None], together: Toget
         remove_unfinished(folder)
         temporary.mkdir(parents=True)
     together.wait_for_everyone()
-    with _kept_so_far(folder), written_whole(temporary):
+    with _kept_so_far(folder), written_whole(temporary, final):
         write(temporary)
     together.wait_for_everyone()
     if together.is_main_process:
-        with _kept_so_far(folder), written_whole(temporary):
+        with _kept_so_far(folder), written_whole(temporary, final):
             manifest.write(temporary, {path.name: manifest.entry_at(path) for path in sorted(temporary.iterdir())})
             for path in (*temporary.iterdir(), temporary):
                 sync(path)
@@ -75,23 +75,18 @@ def _kept_so_far(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def written_whole(folder: Path) -> Iterator[None]:
-    """Remove a folder that cannot be written to its end, as a full disk needs the space, and name the file.
+def written_whole(folder: Path, final: Path) -> Iterator[None]:
+    """`whole_or_removed`, for what torch and safetensors raise too.
 
     Raises:
-        OSError: for what torch and safetensors raise too.
+        OSError: it names the file.
     """
-    try:
-        yield
-    except (OSError, RuntimeError, SafetensorError) as error:
-        # safetensors removes what it has written: its file is the one that is not there.
-        newest = max(folder.iterdir(), key=lambda path: path.stat().st_mtime_ns, default=folder)
-        file = folder / "model.safetensors" if isinstance(error, SafetensorError) else newest
+    with whole_or_removed(folder, final, RuntimeError):
         try:
-            with naming(file, RuntimeError, SafetensorError):
+            yield
+        except SafetensorError:
+            with naming(final / "model.safetensors", SafetensorError):  # which it has removed
                 raise
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
 
 
 def newest(folder: Path) -> Path | None:

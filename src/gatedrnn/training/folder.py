@@ -255,7 +255,7 @@ class MetricsLog:
         lines = kept.read_bytes()
         if not (self.path.exists() and self.path.read_bytes().startswith(lines)):
             LOG.warning("%s: is damaged; its lines are taken from checkpoint %s", self.path, kept.parent.name)
-        self._replace(lines)
+        write_whole(self.path, lines)
 
     def cut_back(self, step: int) -> None:
         """Drop every line after `step`, and a last line that a kill left incomplete."""
@@ -263,13 +263,7 @@ class MetricsLog:
             self.path.unlink(missing_ok=True)
         elif self.path.exists():
             kept = [json.dumps(line) + "\n" for line in _lines(self.path) if line["step"] <= step]
-            self._replace("".join(kept).encode())
-
-    def _replace(self, lines: bytes) -> None:
-        temporary = self.path.with_suffix(".writing")
-        with naming(self.path):
-            temporary.write_bytes(lines)
-            temporary.replace(self.path)
+            write_whole(self.path, "".join(kept).encode())
 
 
 def read_metrics(path: Path) -> list[dict[str, float]]:

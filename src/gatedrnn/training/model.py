@@ -26,7 +26,7 @@ from gatedrnn.models.modeling import GatedRNNPreTrainedModel
 from gatedrnn.models.opening import HEADS
 from gatedrnn.models.smoothing import LEAST_CHANGE, SMOOTHERS, SmoothingPast, smooth
 from gatedrnn.models.structure import Parameters, Structure
-from gatedrnn.records import environment, sync
+from gatedrnn.records import environment, naming, sync
 from gatedrnn.training.checkpoint import written_whole
 from gatedrnn.training.result import RunResult
 from gatedrnn.training.settings import OF_TEXTS, RunSettings, in_flags
@@ -138,19 +138,20 @@ def write_model(model: GatedRNNPreTrainedModel, data: TaskData, folder: Path, ca
     """A Hugging Face folder with its card, and the tokenizer if there is one; whole or not there."""
     temporary = folder.with_name(f"{folder.name}.writing")
     shutil.rmtree(temporary, ignore_errors=True)
-    shutil.rmtree(folder, ignore_errors=True)
     disable_progress_bar()
     temporary.mkdir(parents=True)
-    with written_whole(temporary):
+    with written_whole(temporary, folder):
         model.save_pretrained(temporary)
         if data.tokenizer is not None:
-            data.tokenizer.save_pretrained(temporary)
+            with naming(folder / "tokenizer.json", Exception):  # the library raises no class of its own
+                data.tokenizer.save_pretrained(temporary)
         names = sorted(path.name for path in temporary.iterdir())
         for name in names:
             sync(temporary / name)
         manifest.add(temporary, *names)
         (temporary / "README.md").write_text(card, encoding="utf-8")  # not summed: it is there to be edited
-    temporary.rename(folder)
+        shutil.rmtree(folder, ignore_errors=True)
+        temporary.rename(folder)
 
 
 PIPELINES = {"sequence": "text-classification", "step": "token-classification", "next": "text-generation"}

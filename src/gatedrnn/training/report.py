@@ -13,7 +13,7 @@ from scipy.special import expit
 from gatedrnn import manifest
 from gatedrnn.data import Examples, TaskData
 from gatedrnn.pages import COLOURS, GREY, environment_rows, write_page
-from gatedrnn.records import environment, read_json
+from gatedrnn.records import environment, read_json, written_beside
 from gatedrnn.training.finished import data_of, label_names, open_finished
 from gatedrnn.training.folder import RunFolder, read_metrics
 from gatedrnn.training.forecasts import Drawn, Forecasts
@@ -334,8 +334,8 @@ def _draw(curves: dict[str, dict[str, Points]], path: Path) -> None:
     from matplotlib.figure import Figure  # and not pyplot, whose backend is the caller's: a notebook would draw no more
     from matplotlib.style import context
 
-    figure = Figure(figsize=(4.5 * len(curves), 3.2), layout="constrained")
-    with context("default"):  # whatever a file of the user's, or the caller, has set
+    with context("default"), written_beside(path) as temporary:  # whatever a file of the user's, or the caller, has set
+        figure = Figure(figsize=(4.5 * len(curves), 3.2), layout="constrained")
         for place, (title, lines) in zip(figure.subplots(1, len(curves)), curves.items(), strict=True):
             for colour, (name, (steps, values)) in zip(COLOURS, lines.items(), strict=False):
                 place.plot(steps, values, color=colour, label=name, linewidth=1.2)
@@ -344,4 +344,4 @@ def _draw(curves: dict[str, dict[str, Points]], path: Path) -> None:
             place.set(title=title, xlabel="step")
             place.legend(frameon=False)
             place.spines[["top", "right"]].set_visible(False)
-        figure.savefig(path, metadata={"Date": None})
+        figure.savefig(temporary, format="svg", metadata={"Date": None})

@@ -418,7 +418,7 @@ def test_a_run_on_a_full_disk_ends_with_one_line_and_goes_on_to_the_same_bits(sm
     config.write_text(yaml.safe_dump(settings.flat()))
     code, said = outcome(capsys, "train", "--config", config, "--output", small_disk / "run")
     assert code == 1 and said.count("\n") == 1, said
-    assert f"gatedrnn: {small_disk}/run/checkpoint/writing-step-00000014/" in said and "MiB are free there" in said
+    assert f"gatedrnn: {small_disk}/run/checkpoint/step-00000014/" in said and "MiB are free there" in said
     assert "kept so far: step-00000007" in said
     filler.unlink()
     shutil.copytree(small_disk / "run", tmp_path / "run")
