@@ -100,6 +100,12 @@ class KernelRefused(Error):
     """A saved kernel, or its folder, could have been written by another user, so it is not loaded."""
 
 
+class MissingExtra(Error, ModuleNotFoundError):
+    """A package of an extra is not installed; the message has the command that installs it."""
+
+    exit_code = USAGE
+
+
 class LawsBroken(Error, AssertionError):
     """A recurrent module breaks a law that `gatedrnn.verify` asks of all."""
 

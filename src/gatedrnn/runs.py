@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
-from gatedrnn.errors import DataError, UsageError, in_one_line, reason, unknown
+from gatedrnn.errors import DataError, Interrupted, UsageError, in_one_line, reason, unknown
 from gatedrnn.progress import display_of
 from gatedrnn.records import Json, Setting, environment, read_json
 
@@ -655,7 +655,10 @@ def _run(
 ) -> Run:  # fmt: skip
     from gatedrnn.training.loop import run
 
-    with called_from_python(), display_of(folder.name, progress if on_step is None else False) as display:
+    with (
+        _noting(folder, "finish" if end else "resume" if asked is None else ""), called_from_python(),
+        display_of(folder.name, progress if on_step is None else False) as display,
+    ):  # fmt: skip
         run(
             settings, folder, on_step or display.show_one, wait=wait, workers=workers, on_notes=on_notes, end=end,
             log=log, callbacks=callbacks,
@@ -663,6 +666,17 @@ def _run(
         if os.environ.get("RANK", "0") == "0":  # the first process of torchrun writes for all
             _complete(folder, settings.data.task, baselines, asked)
     return Run(folder)
+
+
+@contextmanager
+def _noting(folder: Path, method: str) -> Iterator[None]:
+    """Let the traceback of what a signal interrupts end with how the run goes on; by the same call without a method."""
+    try:
+        yield
+    except (Interrupted, KeyboardInterrupt) as error:
+        call = f"gatedrnn.load({str(folder)!r}).{method}()" if method else "the same call"
+        error.add_note(f"To go on: {call}")
+        raise
 
 
 def _complete(folder: Path, task: str, baselines: Baselines, asked: "Asked | None") -> None:

@@ -15,8 +15,10 @@ from cyclopts.config import Dict
 
 from gatedrnn import __version__
 from gatedrnn.cli.arguments import RUN
-from gatedrnn.errors import FAILURE, SIGNALLED, USAGE, Error, in_one_line, unknown
-from gatedrnn.processes import ended_by_signals, oversubscribing
+from gatedrnn.cli.interrupted import begins_again, goes_on, interruption
+from gatedrnn.errors import FAILURE, SIGNALLED, USAGE, Error, Interrupted, in_one_line, unknown
+from gatedrnn.extras import missing
+from gatedrnn.processes import ended_by_signals, oversubscribing, set_by_signals
 from gatedrnn.progress import notices_shown
 from gatedrnn.records import read_yaml
 from gatedrnn.terminal import plain
@@ -24,11 +26,6 @@ from gatedrnn.trust import named_on, trusting
 
 OF_TASKS = ("compare", "forecast", "train")
 """Commands whose flags are those of the task that is named."""
-EXTRAS = {
-    "ray": ("ray",), "slurm": ("submitit",),
-    "export": ("onnx", "onnxruntime", "onnxscript"), "series": ("statsforecast", "statsmodels", "sktime"),
-}  # fmt: skip
-"""Packages by the extra that brings them; all others come with [train]."""
 
 
 def build_app(tokens: Sequence[str] = ()) -> App:
@@ -159,17 +156,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; ends the process with 0, 1 (failure), 2 (usage) or, at a signal, 128 and its number:
     130 at Ctrl-C, 143 at SIGTERM, 129 at SIGHUP."""
     tokens = list(sys.argv[1:] if arguments is None else arguments)
+    goes_on(begins_again)
     try:
         with notices_shown(), ended_by_signals():
             build_app(tokens).meta(tokens, exit_on_error=False, print_error=False)
-    except KeyboardInterrupt as error:
-        _stop(_exit_code(error) or FAILURE, "interrupted; finished work is kept, the same command continues from there")
+    except (Interrupted, KeyboardInterrupt) as error:
+        with set_by_signals():  # who presses twice shall read the sentence too
+            _stop(_exit_code(error) or FAILURE, interruption(error))
     except ImportError as error:
-        missing = _missing_package(error)
-        if missing is None:
+        package = _missing_package(error)
+        if package is None:
             raise
-        extra = next((extra for extra, packages in EXTRAS.items() if missing in packages), "train")
-        _stop(USAGE, f"{missing} is not installed; this command needs: pip install 'gatedrnn[{extra}]'")
+        _stop(USAGE, str(missing(package)))
     except UnknownCommandError as error:  # whose own message imports every command
         names = [name for name in build_app() if not name.startswith("-")]
         _stop(USAGE, unknown("command", str((error.unused_tokens or [""])[0]), names))

@@ -10,6 +10,7 @@ from cyclopts import Parameter
 from gatedrnn.benchmarking.record import DEFAULT, SECONDS, Request, SectionName, Shape
 from gatedrnn.cli.arguments import CellName, above_zero, command_line, use_large_pages
 from gatedrnn.errors import UsageError
+from gatedrnn.extras import install_line
 from gatedrnn.terminal import Console
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def run(suite: "Suite[SizesT]", request: Request, output: Path, command: str) ->
     console.print(verdict(record), highlight=False)
     console.print(f"all numbers: {path}", soft_wrap=True, highlight=False)
     if find_spec("plotly") is None:
-        console.print("no plot: plotly is not installed (pip install 'gatedrnn[train]')", highlight=False)
+        console.print(f"no plot: plotly is not installed ({install_line('train')})", highlight=False)
     elif page := write_page(record, output):
         console.print(f"time against length: {page}", soft_wrap=True, highlight=False)
     if findings.wrong:

@@ -19,6 +19,7 @@ from gatedrnn.cli.arguments import (
     not_negative,
     use_large_pages,
 )
+from gatedrnn.cli.interrupted import goes_on, now, of_study
 from gatedrnn.data.settings import TaskSettings
 from gatedrnn.errors import UsageError
 from gatedrnn.progress import RunsDisplay
@@ -84,20 +85,22 @@ def compare(
     console = Console()
     search: dict[str, Any] = {"trials": trials, "space": space, "minutes": minutes, "search_seed": search_seed}
     search = {name: value for name, value in search.items() if value is not None}
+    ladder, since = contenders.ladder, now()
+    called = suite.stem if suite is not None else f"ladder-{ladder}-{data.task}" if ladder else f"compare-{data.task}"
+    folder = output or Path("runs") / called
+    goes_on(lambda: of_study(folder, fresh=fresh, since=since))
     with RunsDisplay(console, "compare") as display:
         how: dict[str, Any] = {
             "on": on, "jobs": jobs, "threads": threads, "memory": memory, "margin": margin, "fresh": fresh,
             "wait": wait, "command": command_line(), "on_progress": display.show,
         }  # fmt: skip
         if suite is None:
-            task, ladder = data.task, contenders.ladder
-            folder = output or Path("runs") / (f"ladder-{ladder}-{task}" if ladder else f"compare-{task}")
             settings: dict[str, Any] = {**given(data, contenders, model, train), **search}
-            study = compare_cells(task=task, output=folder, on_notes=display.show_notes, **how, **settings)
+            study = compare_cells(task=data.task, output=folder, on_notes=display.show_notes, **how, **settings)
         else:
             named = ["task"] if "task" in data.model_fields_set else []
             _refuse_settings([*named, *given(data, contenders, model, train), *search])
-            several = compare_suite(suite, output=output, **how)
+            several = compare_suite(suite, output=folder, **how)
     if suite is None:
         page = study.page
         print_comparison(study.comparison, console)

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from gatedrnn.cli.arguments import DATA, MODEL, RUN, TRAINING, Baselines, Log, TrainMinutes, given, use_large_pages
+from gatedrnn.cli.interrupted import AGAIN, SAME, goes_on
 from gatedrnn.data import FORECAST
 from gatedrnn.data.settings import TaskSettings
 from gatedrnn.errors import UsageError
@@ -50,6 +51,7 @@ def forecast(
     console = Console()
     settings: dict[str, Any] = {**given(data, one, model, train)}
     folder = output or Path("runs") / f"forecast-{'co2' if file is None else file.stem}"
+    goes_on(lambda: SAME if (folder / "config.yaml").exists() else AGAIN)
     with RunsDisplay(console, f"forecast {one.cell}") as display:
         future = forecast_table(
             file, output=folder, train_minutes=train_minutes, baselines=baselines, log=log, on_step=display.show_one,

@@ -6,6 +6,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from gatedrnn.cli.arguments import at_least_one, command_line, use_large_pages
+from gatedrnn.cli.interrupted import goes_on, now, of_study
 from gatedrnn.progress import RunsDisplay
 from gatedrnn.records import cores
 from gatedrnn.studies import probe as run_probes
@@ -49,6 +50,8 @@ def probe(
     use_large_pages()
     console = Console()
     jobs = jobs or (cores() if on == "local" else None)
+    since = now()
+    goes_on(lambda: of_study(output, fresh=fresh, since=since))
     with RunsDisplay(console, "probe") as display:
         study = run_probes(
             cells, tasks=tasks, seeds=seeds, lengths=lengths, output=output, on=on, jobs=jobs, fresh=fresh, wait=wait,

@@ -24,14 +24,18 @@ from gatedrnn.cli.arguments import (
     use_large_pages,
 )
 from gatedrnn.cli.evaluate import print_classes_of
+from gatedrnn.cli.interrupted import SAME, goes_on, of_run
 from gatedrnn.data import LANGUAGE
 from gatedrnn.data.settings import TaskSettings
 from gatedrnn.errors import DataError
+from gatedrnn.processes import may_oversubscribe
 from gatedrnn.progress import NOTICES, RunsDisplay
+from gatedrnn.records import read_yaml
 from gatedrnn.runs import Run, default_folder
 from gatedrnn.runs import train as train_run
 from gatedrnn.terminal import Console, plain
 from gatedrnn.training.settings import CellSettings, ModelSettings, TrainSettings
+from gatedrnn.trust import Trust, trust
 
 LENGTH = ("epochs", "total_steps")
 """Settings that a run may be given anew while it is stopped."""
@@ -77,6 +81,13 @@ def train(
     restarted = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") != "0"  # by torchrun: the run is there, and goes on
     if not first:
         NOTICES.setLevel(logging.WARNING)
+    folder = resume or finish or output or default_folder(data.task, one.cell, one.seed)
+    again = {
+        "baselines": baselines, "workers": workers, "log": log, "push_to_hub": push_to_hub,
+        "trust_code": trust() != Trust(), "oversubscribe": may_oversubscribe(),
+    }  # fmt: skip
+    again = {name: value for name, value in again.items() if value not in ("plain", 0, (), None, False)}
+    goes_on(lambda: SAME if finish is not None else of_run(folder, {**again, **_new_length(resume, settings)}))
     console = Console()
     title = f"{data.task} {one.cell}" if resume is None and finish is None else str(resume or finish)
     with RunsDisplay(console, title) if first else nullcontext() as display:
@@ -89,7 +100,6 @@ def train(
             stopped, length = _stopped(resume, finish, settings, output)
             run = stopped.resume(**length, **how) if finish is None else stopped.finish(**how)
         else:
-            folder = output or default_folder(data.task, one.cell, one.seed)
             run = train_run(
                 task=data.task, output=folder, exist_ok=restarted or not first, train_minutes=train_minutes, **how,
                 **settings,
@@ -98,6 +108,14 @@ def train(
         print_run(run, console)
         if push_to_hub is not None:
             console.print(f"hub: {run.push_to_hub(push_to_hub)}", soft_wrap=True, highlight=False)
+
+
+def _new_length(resume: Path | None, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The length that is given to a run that was stopped, where its folder does not hold it yet."""
+    if resume is None or not (resume / "config.yaml").exists() or (resume / "result.json").exists():
+        return {}
+    held: Any = read_yaml(resume / "config.yaml")
+    return {name: settings[name] for name in LENGTH if name in settings and settings[name] != held.get(name)}
 
 
 def _stopped(

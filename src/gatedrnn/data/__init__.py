@@ -3,6 +3,10 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from gatedrnn.extras import require
+
+require("train")
+
 from gatedrnn.data.settings import (
     FORECAST,
     LANGUAGE,

@@ -1,5 +1,9 @@
 """scikit-learn's protocol: classifiers and regressors of series and texts, and a forecaster of tables."""
 
+from gatedrnn.extras import require
+
+require("train")
+
 from gatedrnn.estimators.base import Settings
 from gatedrnn.estimators.forecaster import Backtest, Forecaster
 from gatedrnn.estimators.series import SeriesClassifier, SeriesRegressor

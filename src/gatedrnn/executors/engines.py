@@ -21,6 +21,7 @@ from gatedrnn.children import PYTHON, isolated_children, process_pool, shared_ev
 from gatedrnn.data import tasks_kept
 from gatedrnn.errors import Interrupted, NoCluster, OutOfMemory, UsageError, WorkerDiffers, WorkerLost, reason
 from gatedrnn.executors.work import Report, Task, work
+from gatedrnn.extras import require
 from gatedrnn.processes import StopFlag
 from gatedrnn.records import cores
 
@@ -166,6 +167,7 @@ class OnSlurm:
     """
 
     def __init__(self, jobs: int | None, threads: int, options: Mapping[str, JsonValue]) -> None:
+        require("slurm")
         self.on, self.threads = "slurm", threads
         self.options = {"timeout_min": MINUTES, **options}
         self.cluster = str(self.options.pop("cluster", "slurm"))
@@ -275,6 +277,7 @@ class OnRay:
     """
 
     def __init__(self, address: str | None, jobs: int | None, threads: int, options: Mapping[str, JsonValue]) -> None:
+        require("ray")
         self.on = f"ray:{address}" if address else "ray"
         self.address, self.jobs, self.threads, self.options = address, jobs, threads, options
         self._work: Any = None

@@ -1,1 +1,5 @@
 """Models for programs without Python."""
+
+from gatedrnn.extras import require
+
+require("export")

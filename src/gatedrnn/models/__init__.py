@@ -1,5 +1,9 @@
 """Hugging Face models; importing this registers them with the Auto classes."""
 
+from gatedrnn.extras import require
+
+require("train")
+
 from transformers import (
     AutoConfig,
     AutoModel,

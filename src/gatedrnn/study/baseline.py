@@ -13,6 +13,7 @@ from sklearn.pipeline import Pipeline
 
 from gatedrnn.data import Examples, TaskData
 from gatedrnn.errors import BackendUnavailable
+from gatedrnn.extras import require
 from gatedrnn.training.outcomes import Outcomes, of_ranks, of_rows
 from gatedrnn.training.result import Scores
 
@@ -176,6 +177,8 @@ def _rocket(data: TaskData, threads: int) -> Fitted:
     straight line between its neighbours."""
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
+
+    require("series")
     from sktime.transformations.panel.rocket import MiniRocketMultivariateVariable
 
     rocket = MiniRocketMultivariateVariable(random_state=0, n_jobs=threads, pad_value_short_series=0.0)

@@ -17,6 +17,7 @@ from scipy.stats import norm
 from torch import Tensor, nn
 
 from gatedrnn.data import Batch, TaskData, Windows
+from gatedrnn.extras import require
 from gatedrnn.models.forecast_units import Scale, naive_forecast
 from gatedrnn.models.smoothing import filled
 from gatedrnn.study.baseline import PlainBaseline, check_lightgbm
@@ -161,6 +162,8 @@ class _Task:
     def _statistical(self, name: str, seasons: list[int]) -> Fitted:
         """A method of statsforecast, fitted to all that is before each origin; missing values by a straight line."""
         import pandas as pd
+
+        require("series")
         from statsforecast import StatsForecast, models
 
         if name == "MSTL":

@@ -14,6 +14,7 @@ import numpy as np
 from gatedrnn import manifest
 from gatedrnn.data import Examples, Lanes, RunningText, TaskData, Windows
 from gatedrnn.errors import BackendUnavailable
+from gatedrnn.extras import install_line
 from gatedrnn.study.baseline import Fit, Fitted, PlainBaseline, answered, boosted, linear, series_baselines, training_of
 from gatedrnn.study.forecast_baselines import forecast_baselines
 from gatedrnn.study.text_baselines import NGramModel, text_baselines
@@ -225,7 +226,7 @@ def _beside(
             left_out.append(f"{name} (cannot run here)")
             continue
         except ImportError:
-            left_out.append(f"{name} (pip install 'gatedrnn[series]' brings it)")
+            left_out.append(f"{name} ({install_line('series')} brings it)")
             continue
         fitted_methods += [fitted] if fitted is not None else []
     rows = [

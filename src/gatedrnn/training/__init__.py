@@ -1,1 +1,5 @@
 """Training runs: settings, loop, checkpoints."""
+
+from gatedrnn.extras import require
+
+require("train")

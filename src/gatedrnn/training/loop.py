@@ -154,8 +154,9 @@ def run(
             try:
                 return run(other, path / REFIT / name, tell, stop, workers=workers)
             except Interrupted as error:
-                message = f"{path}: stopped while it was trained {AGAIN[name]}; kept. To go on: gatedrnn train --resume"
-                raise Interrupted(f"{message} {path}", error.signal_number) from error
+                raise Interrupted(
+                    f"{path}: stopped while it was trained {AGAIN[name]}; kept", error.signal_number
+                ) from error
 
         return trainer.finish(again, on_step)
 
@@ -346,12 +347,9 @@ class Trainer:
             if main and on_step is not None:
                 on_step(self._progress(loss))
             if stopping:
-                path = self.folder.path
-                message = (
-                    f"{path}: stopped at step {state.step} of {self.total}; kept. To go on: gatedrnn train --resume "
-                    f"{path}; to end it here: gatedrnn train --finish {path}"
+                raise Interrupted(
+                    f"{self.folder.path}: stopped at step {state.step} of {self.total}; kept", stop.signal_number
                 )
-                raise Interrupted(message, stop.signal_number)
             if ending:
                 return
 

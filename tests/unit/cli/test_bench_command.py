@@ -123,5 +123,5 @@ def test_without_the_training_extra_all_is_measured_and_the_missing_plot_is_said
     monkeypatch.setattr("gatedrnn.cli.bench.find_spec", lambda name: None)
     assert exit_code("bench", "--only", "length") == 0
     said = " ".join(capsys.readouterr().out.split())
-    assert "no plot: plotly is not installed (pip install 'gatedrnn[train]')" in said
+    assert "no plot: plotly is not installed (pip install -c constraints.txt '.[series,export]')" in said
     assert not Path("runs/bench/report.html").exists()

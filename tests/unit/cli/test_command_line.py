@@ -251,6 +251,8 @@ for line in sys.argv[2:]:
         code = stop.code
     print(f"exit code of {line}: {code}", file=sys.stderr)
 """
+TO_INSTALL = " is not installed; this needs: pip install -c constraints.txt '.[series,export]', in the folder of "
+TO_INSTALL += "gatedrnn's source"
 CORE = ["--help", "describe mingru --hidden-size 8", "verify --help"]
 OTHERS = ["train", "train --help", "compare --task digits", "compare --help", "probe", "evaluate run"]
 
@@ -265,8 +267,37 @@ def test_without_extras_commands_of_the_core_work_and_others_name_the_extra(said
     said, lines = said_without_extras[: len(CORE)], said_without_extras[len(CORE) :]
     assert said == [f"exit code of {command}: 0" for command in CORE], said_without_extras
     for command, line, code in zip(OTHERS, lines[::2], lines[1::2], strict=True):
-        assert line.endswith("is not installed; this command needs: pip install 'gatedrnn[train]'"), (command, line)
+        assert line.startswith("gatedrnn: ") and line.endswith(TO_INSTALL), (command, line)
         assert code == f"exit code of {command}: 2"
+
+
+FROM_PYTHON = """
+import sys
+exec(sys.argv[1].partition("from gatedrnn.cli")[0].replace("sys.argv[1]", "sys.argv[2]"))
+import gatedrnn
+from importlib import import_module
+
+def opened(name):
+    return lambda: import_module(f"gatedrnn.{name}")
+
+calls = {name: getattr(gatedrnn, name) for name in ("train", "forecast", "compare", "probe", "Run")}
+calls["load"] = calls["Run"] = lambda: gatedrnn.load("run")
+names = "estimators", "models", "training.callbacks", "data.frames", "study.results", "executors", "export.onnx", "view"
+for name, call in {**calls, **{name: opened(name) for name in names}}.items():
+    try:
+        call()
+    except ImportError as error:
+        assert isinstance(error, ModuleNotFoundError) and isinstance(error, gatedrnn.errors.Error), name
+        print(f"{name}: {error}")
+gatedrnn.MinGRU(3, 8)
+"""
+
+
+def test_without_extras_what_needs_them_from_python_says_the_same_as_the_command():
+    done = subprocess.run([sys.executable, "-c", FROM_PYTHON, WITHOUT, EXTRAS], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert len(lines) == 14 and [line for line in lines if not line.endswith(TO_INSTALL)] == []
 
 
 def test_a_fault_of_our_own_import_is_not_taken_for_a_missing_extra(monkeypatch):

@@ -44,7 +44,7 @@ def test_a_method_of_an_extra_that_is_not_installed_is_named(forecast_run, tmp_p
     monkeypatch.setattr(forecast_baselines, "STEPS", 1)
     found = write_standing(copy_of(forecast_run, tmp_path))
     assert found.left_out[:2] == [
-        f"{name} (pip install 'gatedrnn[series]' brings it)" for name in ("AutoETS", "AutoTheta")
+        f"{name} (pip install -c constraints.txt '.[series,export]' brings it)" for name in ("AutoETS", "AutoTheta")
     ]
     assert "seasonal naive" in [one.name for one in found.plain]
 

@@ -84,7 +84,7 @@ def test_a_run_that_is_stopped_in_any_of_its_trainings_ends_with_the_same_bits(r
         if len([step for step in steps if step]) == stops:
             flag.set()
 
-    with pytest.raises(Interrupted, match=rf"To go on: gatedrnn train --resume {tmp_path / 'run'}"):
+    with pytest.raises(Interrupted, match=rf"{tmp_path / 'run'}: stopped .*; kept$"):
         run(settings, tmp_path / "run", count, flag)
     run(settings, tmp_path / "run")
     for opened in (open_tested, open_finished):

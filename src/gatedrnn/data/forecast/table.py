@@ -19,6 +19,7 @@ from gatedrnn.data.time_columns import LOOKED_AT, with_time_column
 from gatedrnn.data.times import TimeForm, Times
 from gatedrnn.data.windows import FLOAT32, OneSeries
 from gatedrnn.errors import DataError
+from gatedrnn.extras import require
 from gatedrnn.records import Json
 
 TARGET_COLUMNS = ("y", "value", "target")
@@ -366,6 +367,7 @@ def until_last_values(table: SeriesTable) -> SeriesTable:
 def weekly_co2() -> SeriesTable:
     """Carbon dioxide above Mauna Loa in parts per million, 2,284 weeks from 1958 to 2001, 59 of them missing; as it
     ships with statsmodels (C. D. Keeling and T. P. Whorf, Scripps Institution of Oceanography)."""
+    require("series")
     from statsmodels.datasets import co2
 
     data = co2.load_pandas().data
