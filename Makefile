@@ -70,7 +70,7 @@ check: $(VENV)/.dev
 # The page of `gatedrnn view`, from what its lock file names; its tests first.
 view: src/gatedrnn/view/page.html
 
-src/gatedrnn/view/page.html view/build/forget-bias.html &: view/package-lock.json view/build.mjs $(wildcard view/src/*)
+src/gatedrnn/view/page.html view/build/forget-bias.html &: view/package-lock.json view/build.mjs $(wildcard view/src/* view/notices/*)
 	cd view && npm ci --ignore-scripts --no-audit --no-fund && npm test && npm run build
 
 # Pages first, in both languages at once; then slides and the window's models, which take longest to come. What is up to

@@ -5,12 +5,15 @@
 The version is `gatedrnn.__version__`. Without `--tag` everything runs but the last step. Files are left in dist/.
 """
 
+import os
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from cyclopts import App
 
@@ -29,9 +32,9 @@ output.sum().backward()
 app = App(help=__doc__)
 
 
-def run(*command: str | Path, folder: Path = ROOT) -> str:
-    """Run a command and return what it printed; ends the program if it fails."""
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+def run(*command: str | Path, folder: Path = ROOT, environment: Mapping[str, str] = MappingProxyType({})) -> str:
+    """Run a command, with further variables, and return what it printed; ends the program if it fails."""
+    done = subprocess.run(command, cwd=folder, env={**os.environ, **environment}, capture_output=True, text=True)
     if done.returncode:
         sys.exit(f"{' '.join(map(str, command))}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
     return done.stdout
@@ -68,7 +71,8 @@ def release(*, tag: bool = False) -> None:
     version, dist = gatedrnn.__version__, ROOT / "dist"
     check_release(version)
     shutil.rmtree(dist, ignore_errors=True)
-    run(sys.executable, "-m", "build", "--outdir", dist)
+    run("make", "view")  # its tests too
+    run(sys.executable, "-m", "build", "--outdir", dist, environment={"GATEDRNN_RELEASE": "1"})
     for built in sorted(dist.iterdir()):
         try_out(built, version)
         print(f"{built.name}: installs, imports, and verify holds")

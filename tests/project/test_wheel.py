@@ -18,7 +18,7 @@ from pages import ROOT
 from sources import PACKAGE, modules, package_graph
 
 import gatedrnn
-from gatedrnn.cli import app
+from gatedrnn import extras
 
 pytestmark = pytest.mark.timeout(1800)  # what is installed comes from a network
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -44,6 +44,15 @@ CORE = set().union(*listed().values()) | {name for name, package in BROUGHT.item
 def foreign(names):
     """The modules of packages that are not in the core."""
     return {name for name in names if name.split(".")[0] != "gatedrnn"} - sys.stdlib_module_names - CORE
+
+
+def test_no_hint_names_a_package_of_an_index_that_has_none():
+    """Whoever registers the name there would be run by those who follow the hint."""
+    places = [*(ROOT / "src").rglob("*.py"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.py")]
+    places += [*ROOT.glob("*.md"), *(ROOT / "tools").rglob("*.py"), *(ROOT / "view" / "src").iterdir()]
+    found = re.compile(r"pip3? install[^\n`]*\bgatedrnn\b|gatedrnn\[\w")
+    wrong = [path for path in places if "_build" not in path.parts and found.search(path.read_text(encoding="utf-8"))]
+    assert wrong == [] and found.search("pip install 'gatedrnn[train]'") and found.search("pip install -U gatedrnn")
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +81,8 @@ def test_what_is_imported_is_listed_and_what_is_listed_is_imported(imported):
 
 def test_the_core_and_train_suffice_for_what_needs_no_other_extra_by_its_name(needed):
     """Commands of [train] import series, SLURM and Ray when they are asked for; the message names their extra."""
-    named = {extra: set(packages) for extra, packages in app.EXTRAS.items()}
+    named = {extra: set(packages) for extra, packages in extras.EXTRAS.items()}
+    assert named.pop("train") <= EXTRAS["train"]
     assert named == {extra: EXTRAS[extra] for extra in OF_USERS if extra != "train"}
     for module, packages in needed.items():
         rest = packages - EXTRAS["train"] - EXTRAS["gpu-test"] - set(BROUGHT)
@@ -101,17 +111,25 @@ def run(*command, folder=ROOT):
     return done.stdout
 
 
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory):
-    """The wheel as it is built from a clean checkout."""
-    folder = tmp_path_factory.mktemp("wheel")
+def checkout(folder):
+    """A clean checkout: what git keeps."""
     if not (ROOT / ".git").exists():
         pytest.skip("a checkout is what git keeps")
     for name in filter(None, run("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard").split("\0")):
         if (ROOT / name).exists():
-            (folder / "checkout" / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / name, folder / "checkout" / name)
-    run(sys.executable, "-m", "pip", "wheel", "--no-deps", "--wheel-dir", folder, folder / "checkout")
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, folder / name)
+    return folder
+
+
+BUILD = (sys.executable, "-m", "pip", "wheel", "--no-deps", "--verbose", "--wheel-dir")
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    """The wheel as it is built from a clean checkout."""
+    folder = tmp_path_factory.mktemp("wheel")
+    run(*BUILD, folder, checkout(folder / "checkout"))
     (built,) = folder.glob("*.whl")
     return built
 
@@ -160,23 +178,54 @@ def missing_in(commands, names, folder):
 def test_a_wheel_holds_every_module_the_page_and_the_extras(wheel):
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
+        page = archive.read("gatedrnn/view/page.html").decode() if shutil.which("npm") else ""
         (described,) = [archive.read(name).decode() for name in names if name.endswith(".dist-info/METADATA")]
     own = {str(path.relative_to(PACKAGE.parent)) for path in PACKAGE.rglob("*.py")}
     assert {name for name in names if name.endswith(".py")} == own
     assert {name.split("/")[0] for name in names} == {"gatedrnn", f"gatedrnn-{gatedrnn.__version__}.dist-info"}
-    assert ("gatedrnn/view/page.html" in names) == (shutil.which("npm") is not None)
+    assert ("gatedrnn/view/page.html" in names) == bool(page)
+    notices = page.partition('<script type="text/plain" id="notices">')[2]
+    lock = json.loads((ROOT / "view" / "package-lock.json").read_text())["packages"]
+    for name in ("@huggingface/tokenizers", "onnxruntime-web") if page else ():
+        assert f"{name} {lock[f'node_modules/{name}']['version']}, " in notices
+    # The permission that MIT asks for, Apache's terms, and some of what the WebAssembly is made of.
+    wanted = ("Permission is hereby granted", "Apache License", "protocolbuffers/protobuf", "Eigen")
+    assert not page or [words for words in wanted if words not in notices] == []
     assert set(re.findall(r"^Provides-Extra: ([\w-]+)$", described, re.M)) == set(PROJECT["optional-dependencies"])
+
+
+@pytest.mark.slow
+def test_where_npm_fails_a_wheel_comes_without_the_page_and_says_so_and_a_release_fails(tmp_path):
+    source, npm = checkout(tmp_path / "checkout"), tmp_path / "bin" / "npm"
+    npm.parent.mkdir()
+    npm.write_text("#!/bin/sh\necho 'npm ERR! offline' >&2\nexit 1\n")
+    npm.chmod(0o755)
+    outside = {**os.environ, "PATH": f"{npm.parent}{os.pathsep}{os.environ['PATH']}"}
+    for release, code in (({}, 0), ({"GATEDRNN_RELEASE": "1"}, 1)):
+        done = subprocess.run(
+            [*BUILD, tmp_path / "out", source], env={**outside, **release}, capture_output=True, text=True
+        )
+        said = " ".join((done.stdout + done.stderr).split())
+        assert done.returncode == code, said
+        assert "page for `gatedrnn view`: `npm ci" in said and "npm ERR! offline" in said
+    (built,) = (tmp_path / "out").glob("*.whl")
+    with zipfile.ZipFile(built) as archive:
+        assert "gatedrnn/view/page.html" not in archive.namelist()
+    assert not (source / "src" / "gatedrnn" / "view" / "page.html").exists()
 
 
 @pytest.mark.slow
 def test_the_core_alone_has_its_commands_and_what_needs_more_names_its_extra(core, needed, tmp_path):
     missing = missing_in(core, modules(), tmp_path)
-    assert set(missing) == {module for module, packages in needed.items() if packages}
-    assert [module for module, name in missing.items() if name not in needed[module]] == []
+    asking = {module for module, source in modules().items() if "\nrequire(" in source}
+    below = {module for module in modules() if any(f"{module}.".startswith(f"{one}.") for one in asking)}
+    assert set(missing) == {module for module, packages in needed.items() if packages} | below
+    named = {name for packages in extras.EXTRAS.values() for name in packages}
+    assert [module for module, name in missing.items() if name not in named | needed[module]] == []
     for command in ("--help", "describe mingru --hidden-size 8", "verify mingru --dtypes float64"):
         run(core / "gatedrnn", *command.split(), folder=tmp_path)
     done = subprocess.run([core / "gatedrnn", "train"], cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 2 and done.stderr.endswith("this command needs: pip install 'gatedrnn[train]'\n")
+    assert done.returncode == 2 and done.stderr.endswith("'.[series,export]', in the folder of gatedrnn's source\n")
 
 
 @pytest.mark.slow

@@ -219,8 +219,13 @@ def built_page() -> Path:
     source = Path(__file__).parents[3]
     if BUILT.exists():
         return BUILT
-    if not (source / "view").is_dir() or shutil.which("npm") is None:
-        raise DataError("the page is not built: install Node.js 20 or newer, and run `make view` in the source folder")
+    if not (source / "view").is_dir():
+        raise DataError(
+            "this installation has no page for `gatedrnn view`: install Node.js 20 or newer, run `make view` in the "
+            "folder of gatedrnn's source, and install from there again"
+        )
+    if shutil.which("npm") is None:
+        raise DataError("the page is not built: install Node.js 20 or newer; the first `gatedrnn view` then builds it")
     LOG.info("building the page from what view/package-lock.json names, once")
     done = subprocess.run(["make", "view"], cwd=source, capture_output=True, text=True)
     if done.returncode:

@@ -1,8 +1,11 @@
 """A page on loopback, until Ctrl-C."""
 
+import logging
+import sys
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+LOG = logging.getLogger("gatedrnn")
 HOST = "127.0.0.1"
 IDLE = 10
 """Seconds after which a connection that asks for nothing is closed: browsers open some in advance."""
@@ -40,5 +43,13 @@ def serve(page: str, port: int) -> ThreadingHTTPServer:
         def log_message(self, format: str, *args: object) -> None:
             pass  # the user looks at the page, not at its requests
 
-    server = ThreadingHTTPServer((HOST, port), Handler)
+    server = _Server((HOST, port), Handler)
     return server
+
+
+class _Server(ThreadingHTTPServer):
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A browser that reloads or leaves drops what it has asked for, which is no error; another one gets a line."""
+        error = sys.exception()
+        if not isinstance(error, (ConnectionError, TimeoutError)):
+            LOG.warning("a request was not answered: %s: %s", type(error).__name__, error)
