@@ -31,7 +31,7 @@ def goes_on(way: Callable[[], str]) -> None:
 
 
 def interruption(error: BaseException) -> str:
-    """What is printed where a signal has ended the command."""
+    """The sentence that is printed where a signal has ended the command."""
     return f"{error if isinstance(error, Interrupted) else 'interrupted'}; {_way()}"
 
 

@@ -1,4 +1,4 @@
-"""What is printed where a signal ends a command is what works, in every part of it, and goes on to the same bits."""
+"""A command that a signal ends prints what works, in every part of it, and goes on to the same bits."""
 
 import re
 import shlex
@@ -26,7 +26,7 @@ PHASES = {
     "baselines": (plain, "write_standing"),
     "report": (report, "write_report"),
 }
-"""What is interrupted, by the part of the command."""
+"""Functions that are interrupted, by the part of the command."""
 
 
 def printed_command(said):

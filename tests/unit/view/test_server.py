@@ -13,7 +13,7 @@ from gatedrnn.view import server
 from gatedrnn.view.server import HOST, serve
 
 PAGE = "<p>page</p>" + " " * 5_000_000
-"""As long as a real one, so that the kernel does not take all of it at once."""
+"""A page as long as a real one, so that the kernel does not take all of it at once."""
 
 
 @pytest.fixture
