@@ -47,7 +47,7 @@ class NextValue(nn.Module):
         cache = GatedRNNCache.of_tensors(
             model.config, {name: stream.pop(input_name(name)) for name in state_names(model)}
         )
-        state = stream_of(cache, stream, {"static": named.get("static")})
+        state = stream_of(cache, stream, {name: named.get(name) for name in ("static", "deviation")})
         model.update(state, named["past_values"], named.get("known_covariates"), named.get("past_covariates"))
         return model.forecast(state, named.get("known_ahead")), *_carried(model, state)
 
@@ -57,7 +57,8 @@ def export_forecast(model: GatedRNNForForecasting, folder: Path) -> dict[str, fl
 
     `window` takes `past_values`, float64 (batch, context), whose first step has a value, NaN where a later one is
     missing; `step` takes one value more, (batch, 1). Covariates are further inputs: `known_covariates`,
-    `past_covariates` of the same steps, `static`, and `known_ahead` of the horizon. Both give `quantiles` (batch,
+    `past_covariates` of the same steps, `static`, `known_ahead` of the horizon, and, where known covariates have
+    effects in units of it, the `deviation` of each series, float64 (batch,). Both give `quantiles` (batch,
     horizon, quantiles), and the stream (the unit of its values, what the smoothers have seen, and the state of each
     layer), which `step` takes again.
 
@@ -150,6 +151,8 @@ def _input_names(model: GatedRNNForForecasting, *, ahead: bool) -> list[str]:
     names += ["known_covariates"] if config.known_size else []
     names += ["past_covariates"] if config.past_size else []
     names += ["static"] if config.static_size else []
+    if config.known_regression is not None and not config.known_regression["relative"]:
+        names.append("deviation")
     return names + (["known_ahead"] if ahead and config.known_size else [])
 
 
@@ -161,6 +164,7 @@ def _example(model: GatedRNNForForecasting, batch: int, steps: int) -> dict[str,
         "known_covariates": lambda: torch.randn(batch, steps, config.known_size, generator=random),
         "past_covariates": lambda: torch.randn(batch, steps, config.past_size, generator=random),
         "static": lambda: torch.randn(batch, config.static_size, generator=random),
+        "deviation": lambda: torch.rand(batch, generator=random, dtype=torch.float64) + 0.5,
         "known_ahead": lambda: torch.randn(batch, config.horizon, config.known_size, generator=random),
     }
     return {name: made[name]() for name in _input_names(model, ahead=True)}

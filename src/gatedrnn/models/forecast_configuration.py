@@ -34,6 +34,8 @@ class GatedRNNForecastConfig(GatedRNNConfig):
         typical_errors: logarithms of the errors that each smoother and each season made in training, (horizon,
             smoothers and seasons), in units of their mean: what they are weighed by beside their recent errors (see
             `gatedrnn.training.model`). None for equal ones.
+        known_regression: the fields of `gatedrnn.models.known_regression.KnownRegression`: the effects of the known
+            covariates, taken off the values before all else, and added to the forecast. None for none.
         shrinkage: from 0 to 1: how much of what training found is taken back, towards smoothers weighed by their errors
             (see `gatedrnn.training.refit`).
         bands: factors of the distances between neighbouring quantiles, (horizon, quantiles), the median's unused: what
@@ -59,6 +61,7 @@ class GatedRNNForecastConfig(GatedRNNConfig):
     usual_deviation: float | None = None
     non_negative: bool = False
     typical_errors: list[list[float]] | None = None
+    known_regression: dict[str, bool | list[float] | list[list[float]]] | None = None
     shrinkage: float = 0.0
     bands: list[list[float]] | None = None
     table: dict[str, str | bool | list[str] | None] | None = None
@@ -117,5 +120,19 @@ class GatedRNNForecastConfig(GatedRNNConfig):
             lists: list[list[float]] | None = getattr(self, name)
             if lists is not None and (len(lists) != self.horizon or {len(step) for step in lists} != {width}):
                 raise ValueError(f"{name} must be {self.horizon} lists of {width} numbers")
+        if self.known_regression is not None:
+            self._validate_regression(self.known_regression)
         if self.bidirectional:
             raise ValueError("a model that forecasts reads forwards alone: set bidirectional=False")
+
+    def _validate_regression(self, fields: dict[str, Any]) -> None:
+        sizes = {name: len(value) for name, value in fields.items() if name != "relative"}
+        columns = dict.fromkeys(("knots", "weights", "centres"), self.known_size) | {"limits": 2}
+        if sizes != columns or not isinstance(fields.get("relative"), bool):
+            raise ValueError(
+                f"known_regression must have knots, weights and a centre for each of {self.known_size} known "
+                "covariates, two limits, and relative, which is true or false"
+            )
+        for knots, weights in zip(fields["knots"], fields["weights"], strict=True):
+            if not knots or len(knots) != len(weights):
+                raise ValueError(f"known_regression must have a weight for each knot, got {weights} for {knots}")

@@ -15,6 +15,7 @@ from gatedrnn.models.adaptive_intervals import AdaptiveIntervals
 from gatedrnn.models.cache import GatedRNNCache
 from gatedrnn.models.forecast_configuration import GatedRNNForecastConfig
 from gatedrnn.models.forecast_units import Scale
+from gatedrnn.models.known_regression import Effects, effects_of
 from gatedrnn.models.modeling import GatedRNNModel, GatedRNNPreTrainedModel, KernelDropout, KernelLinear
 from gatedrnn.models.smoothing import LEAST_CHANGE, SMOOTHERS, Smoothed, SmoothingPast, smooth
 from gatedrnn.ops.decode_quantiles import decode_quantiles
@@ -46,6 +47,8 @@ class Windowed(NamedTuple):
     """Windows as the heads read them."""
 
     scale: Scale
+    effects: Effects
+    """Those of known covariates on the steps of the window and of the horizon."""
     smoothed: Smoothed
     states: list[Tensor]
     """The states of each member, (batch, origins, features)."""
@@ -53,6 +56,14 @@ class Windowed(NamedTuple):
     """Covariates of the steps ahead, (batch, origins, horizon, known_size)."""
     begun: Tensor | None
     """(batch, time): the steps from a series' first value on; None where all series begin with the window."""
+
+    def units(self, labels: Tensor) -> Tensor:
+        """The values (batch, horizon) after a window, in its units."""
+        return self.scale.units(self.effects.of(slice(-labels.shape[1], None)).removed(labels))
+
+    def original(self, quantiles: Tensor) -> Tensor:
+        """The reverse for quantiles (batch, origins, horizon, quantiles)."""
+        return self.effects.added(self.scale.original(quantiles))
 
 
 @dataclass
@@ -274,7 +285,9 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
         each = self.of_members(read.states, read.smoothed, read.ahead)
         quantiles = loss = None
         if labels is not None:
-            future = torch.cat([values[:, values.shape[1] - origins + 1 :], labels.double()], dim=1)
+            values = read.effects.of(slice(values.shape[1])).removed(values)
+            labels = read.effects.of(slice(values.shape[1], None)).removed(labels.double())
+            future = torch.cat([values[:, values.shape[1] - origins + 1 :], labels], dim=1)
             counted = None if read.begun is None else read.begun[:, -origins:]
             alone, unit = each if self.training else [averaged(each)], self._unit_of_loss(values, deviation)
             levels = torch.tensor(self.config.levels, device=values.device)
@@ -282,7 +295,7 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
             losses = [pinball_loss(forecast, units, future, unit, levels, counted) for forecast in alone]
             loss = losses[0] if len(losses) == 1 else torch.stack(losses).mean()
         if labels is None or not skip_quantiles:  # not in the loss: a quantile below 0 would have no gradient
-            quantiles = self.bounded(read.scale.original(averaged(each)))
+            quantiles = self.bounded(read.original(averaged(each)))
             quantiles = quantiles[:, 0] if origins == 1 else quantiles
         return ForecastOutput(loss=loss, quantiles=quantiles)
 
@@ -294,13 +307,15 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
         """The inputs that the heads read of windows; arguments and errors as in `forward`."""
         values = past_values.double()
         self._check(values, known_covariates, static, past_covariates, known_covariates is not None)
+        effects = self.effects_of(known_covariates, deviation)
+        values = effects.of(slice(values.shape[1])).removed(values)
         scale = self.scale_of(values, deviation) if scale is None else scale
         smoothed, features = self._read(values, scale, origins, known_covariates, past_covariates, static)
         begun = _begun(values)
         cores = [network.model(input_values=features, attention_mask=begun) for network in self.networks]
         states = [core.last_hidden_state[:, -origins:] for core in cores]
         ahead = None if known_covariates is None else self._ahead(known_covariates, origins)
-        return Windowed(scale, smoothed, states, ahead, begun)
+        return Windowed(scale, effects, smoothed, states, ahead, begun)
 
     def of_members(
         self, states: Sequence[Tensor], smoothed: Smoothed, known: Tensor | None, shrinkage: float | None = None,
@@ -318,6 +333,7 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
         is missing. Arguments as in `forward`.
         """
         values = past_values.double()
+        values = self.effects_of(known_covariates, deviation).of(slice(values.shape[1])).removed(values)
         scale = self.scale_of(values, deviation)
         return self._read(values, scale, 1, known_covariates, past_covariates, static)[1]
 
@@ -355,8 +371,9 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
         """
         if self.config.backbone is not None:
             raise ValueError(f"{self.config.cell} has no state of constant size to stream with; call it on windows")
-        values = past_values.double()
-        self._check(values, known_covariates, static, past_covariates, ahead=False)
+        past_values = past_values.double()
+        self._check(past_values, known_covariates, static, past_covariates, ahead=False)
+        values = self.effects_of(known_covariates, deviation).removed(past_values)
         scale = self.scale_of(values, deviation) if scale is None else scale
         units = scale.units(values)
         past = self.nothing_before(units)
@@ -365,7 +382,7 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
         cache = GatedRNNCache(self.config, len(self.networks))
         hidden = self._read_on(features, cache, _begun(values))
         recent = {
-            "past_values": values, "known_covariates": known_covariates, "past_covariates": past_covariates,
+            "past_values": past_values, "known_covariates": known_covariates, "past_covariates": past_covariates,
             "static": static, "deviation": deviation,
         }  # fmt: skip
         state = ForecastState(cache, scale, past, hidden, smoothed, recent)
@@ -389,15 +406,16 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
         Raises:
             ValueError: covariates that the model needs are missing or of another shape, or there is no step.
         """
-        values, static = new_values.double(), state.recent.get("static")
-        self._check(values, known_covariates, static, past_covariates, ahead=False)
+        new_values, static = new_values.double(), state.recent.get("static")
+        self._check(new_values, known_covariates, static, past_covariates, ahead=False)
+        values = self.effects_of(known_covariates, state.recent.get("deviation")).removed(new_values)
         # Adaptive intervals hold each value against what was forecast just before it.
         together = values.shape[1] if state.intervals is None else 1
         for first in range(0, values.shape[1], together):
             steps = slice(first, first + together)
             known, past = (None if of is None else of[:, steps] for of in (known_covariates, past_covariates))
             self._go_on(state, values[:, steps], known, past, static)
-        read = {"past_values": values, "known_covariates": known_covariates, "past_covariates": past_covariates}
+        read = {"past_values": new_values, "known_covariates": known_covariates, "past_covariates": past_covariates}
         for name, value in read.items():
             old = state.recent.get(name)
             if old is not None and value is not None:
@@ -426,7 +444,14 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
         if (known_covariates is None) == bool(self.config.known_size):
             raise ValueError(f"known_covariates must be (batch, {self.config.horizon}, {self.config.known_size})")
         ahead = None if known_covariates is None else self._scaled_known(known_covariates).unsqueeze(1)
-        return self.bounded(state.scale.original(self._ahead_of(state, ahead)))[:, 0]
+        effects = self.effects_of(known_covariates, state.recent.get("deviation"))
+        return self.bounded(effects.added(state.scale.original(self._ahead_of(state, ahead))))[:, 0]
+
+    def effects_of(self, known_covariates: Tensor | None, deviation: Tensor | None = None) -> Effects:
+        """The effects of known covariates on their steps, (batch, steps), by the model's regression if it has one;
+        `deviation` as in `forward`."""
+        unit = (self.config.usual_deviation or 1.0) if deviation is None else deviation
+        return effects_of(self.config.known_regression, known_covariates, unit)
 
     def bounded(self, quantiles: Tensor) -> Tensor:
         """Quantiles in the units of the series as they leave the model: none below 0 where no value is."""

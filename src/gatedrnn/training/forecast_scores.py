@@ -118,7 +118,9 @@ def tally_streams(model: GatedRNNForForecasting, windows: Windows) -> tuple[Fore
         origins = last - first + 1
         whole = replace(windows, context=windows.context + origins - 1, origins=origins).collate(places[-1:])
         begin = windows.collate(places[:1])
-        scale = model.scale_of(begin["past_values"], begin["deviation"])
+        effects = model.effects_of(begin.get("known_covariates"), begin["deviation"])
+        values = effects.of(slice(windows.context)).removed(begin["past_values"])
+        scale = model.scale_of(values, begin["deviation"])
         output = model(**cast(dict[str, Any], whole), origins=origins, scale=scale)
         quantiles = output.quantiles.reshape(1, origins, windows.horizon, -1)[0, places[:, 1] - first].numpy()
         tally.add(done, quantiles, windows.collate(places)["labels"].numpy())

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -16,12 +16,14 @@ from transformers.utils.logging import disable_progress_bar
 from gatedrnn import manifest
 from gatedrnn.data import Examples, RunningText, TaskData, Windows
 from gatedrnn.data.tokenizers import is_by_line
+from gatedrnn.data.windows import deviation_of
 from gatedrnn.errors import DataError, UsageError, reason
 from gatedrnn.models import (
     GatedRNNConfig,
 )
 from gatedrnn.models.forecast_configuration import GatedRNNForecastConfig
-from gatedrnn.models.forecast_units import Scale
+from gatedrnn.models.forecast_units import LOGGED, Scale
+from gatedrnn.models.known_regression import effects_of, fit_known_regression
 from gatedrnn.models.modeling import GatedRNNPreTrainedModel
 from gatedrnn.models.opening import HEADS
 from gatedrnn.models.smoothing import LEAST_CHANGE, SMOOTHERS, SmoothingPast, smooth
@@ -43,6 +45,21 @@ LEAST = 0.1
 
 
 @lru_cache(maxsize=2)
+def known_regression(data: TaskData) -> dict[str, Any] | None:
+    """The regression on the known covariates of a task of forecasts, fitted to its training part; None where they have
+    no effect on values that were left out, or there are none."""
+    train, inputs = cast(Windows, data.train), cast(dict[str, Any], data.model_inputs)
+    size: int = inputs["known_size"]
+    if not size:
+        return None
+    parts = [(series.values[:stop], series.known[:stop]) for series, stop in zip(train.series, train.stop, strict=True)]
+    values, known = zip(*(part for part in parts if not np.isnan(part[0]).all()), strict=True)
+    deviations = np.array([deviation_of(series) for series in values])
+    means, scales = (np.array(inputs[f"covariate_{name}"][:size]) for name in ("means", "deviations"))
+    return fit_known_regression(values, known, deviations, inputs["seasons"][0], means, scales, LOGGED)
+
+
+@lru_cache(maxsize=2)
 @torch.no_grad()
 def typical_errors(data: TaskData) -> list[list[float]]:
     """Logarithms of mean absolute errors, in units of their mean over all smoothers and seasons, (horizon, smoothers
@@ -59,7 +76,7 @@ def typical_errors(data: TaskData) -> list[list[float]]:
     with torch.device("cpu"):  # a model may be built without memory
         sums, counts = (torch.zeros(config.horizon, kinds, dtype=torch.float64) for _ in range(2))
         for first in range(0, len(places), TOGETHER):
-            errors = _errors(train, places[first : first + TOGETHER], config)
+            errors = _errors(train, places[first : first + TOGETHER], config, known_regression(data))
             there = ~errors.isnan()
             sums += torch.where(there, errors, 0.0).clamp(max=FARTHEST).sum((0, 1))
             counts += there.sum((0, 1))
@@ -69,13 +86,16 @@ def typical_errors(data: TaskData) -> list[list[float]]:
     return cast(list[list[float]], np.round(typical.clamp(min=LEAST).log().numpy(), 4).tolist())
 
 
-def _errors(train: Windows, places: np.ndarray, config: GatedRNNForecastConfig) -> torch.Tensor:
+def _errors(
+    train: Windows, places: np.ndarray, config: GatedRNNForecastConfig, regression: dict[str, Any] | None
+) -> torch.Tensor:
     """(windows, origins, horizon, smoothers and seasons), in units of the change at the origin; NaN where there is no
     value, or no change before it."""
     batch = train.collate(places)
-    values, origins = batch["past_values"], train.origins
+    effects, origins = effects_of(regression, batch.get("known_covariates"), batch["deviation"]), train.origins
+    values = effects.of(slice(train.context)).removed(batch["past_values"])
     scale = Scale.of(values, batch["deviation"], logs=True)
-    units, labels = scale.units(values), scale.units(batch["labels"])
+    units, labels = scale.units(values), scale.units(effects.of(slice(train.context, None)).removed(batch["labels"]))
     smoothed, _ = smooth(units, config.periods, config.horizon, SmoothingPast.empty(units, config.periods, 0), origins)
     future = torch.cat([units[:, units.shape[1] - origins + 1 :], labels], dim=1).unfold(1, config.horizon, 1)
     change = smoothed.change[:, -origins:, None, None]
@@ -93,6 +113,7 @@ def build_config(run: RunSettings, data: TaskData) -> GatedRNNConfig:
     ) | text_fields(run, data)
     if forecasts:
         options["typical_errors"] = typical_errors(data)
+        options["known_regression"] = known_regression(data)
     if run.model.random_convolutions:
         options["longest_steps"] = int(cast(Examples, data.train).lengths.max())
     if run.backbone is not None:

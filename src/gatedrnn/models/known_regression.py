@@ -1,0 +1,223 @@
+"""The effect of known covariates on a series: a piecewise linear curve for each, taken off before smoothers and network
+read the values, and added to the forecast again.
+
+The curves are fitted to the training part by a ridge regression with the errors of an airline model: a level and a
+season that change slowly are differenced away from values and covariates alike, so that what remains is due to the
+covariates and not to a trend or a season that they share. Without a gain on parts that were left out, there are none.
+
+Reference: Findley et al. 1998, Journal of Business & Economic Statistics 16, 127-152 (regression with airline errors).
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+KNOTS, ROWS_PER_KNOT = 4, 10
+"""The most bends of a curve, at quantiles of its covariate; and the values for each bend of all curves together."""
+MOVING_AVERAGE = 0.9
+"""Both parameters of the airline model: of the level and of the season."""
+PENALTIES = (1e-3, 1e-2, 1e-1, 1.0)
+"""Penalties of the ridge, in units of the variance of a feature."""
+FOLDS = 5
+"""Parts of the time, each left out once."""
+MIN_GAIN = 0.03
+"""The share of the mean absolute error that the regression must remove from the parts left out: by chance alone it
+removes none, or 1 %."""
+MIN_ROWS, MAX_ROWS = 20, 100_000
+DECIMALS = 6
+"""Decimals of the weights, so that they do not depend on the unit of the values by rounding."""
+
+
+class KnownRegression(NamedTuple):
+    """The curves of all known covariates together; the fields are those of `known_regression` in a configuration."""
+
+    relative: bool
+    """Whether the effect is a factor exp(amount), of positive series; else amount times the series' deviation."""
+    knots: list[list[float]]
+    """Of each covariate: its mean, about which it has a slope, then where the slope changes; in its own units."""
+    weights: list[list[float]]
+    """Of each covariate: the slope, then its changes."""
+    centres: list[float]
+    """The mean of each curve in training: a missing covariate has a mean effect."""
+    limits: list[float]
+    """The least and the largest amount: the range in training and as much again on both sides."""
+
+    def amounts(self, known: Tensor) -> Tensor:
+        """The amounts (batch, time), float64, of covariates (batch, time, known_size)."""
+        known = known.double()
+        total = torch.zeros_like(known[..., 0])
+        for column, (knots, weights, centre) in enumerate(zip(self.knots, self.weights, self.centres, strict=True)):
+            beyond = known[..., column, None] - known.new_tensor(knots)
+            terms = torch.cat([beyond[..., :1], beyond[..., 1:].clamp(min=0)], dim=-1)
+            total = total + ((terms * known.new_tensor(weights)).sum(-1) - centre).nan_to_num()
+        return total.clamp(*self.limits)
+
+
+class Effects(NamedTuple):
+    """The effects of known covariates on some steps of series, (batch, steps); none without a regression."""
+
+    amounts: Tensor | None = None
+    """Logarithms of factors, or terms in the units of the series."""
+    relative: bool = False
+
+    def removed(self, values: Tensor) -> Tensor:
+        """The values (batch, steps) without the effects."""
+        if self.amounts is None:
+            return values
+        return values * (-self.amounts).exp() if self.relative else values - self.amounts
+
+    def added(self, quantiles: Tensor) -> Tensor:
+        """The reverse for quantiles (batch, origins, horizon, quantiles) of the steps after the last origins."""
+        if self.amounts is None:
+            return quantiles
+        ahead = self.amounts[:, -(quantiles.shape[1] + quantiles.shape[2] - 1) :].unfold(1, quantiles.shape[2], 1)
+        return quantiles * ahead.exp().unsqueeze(3) if self.relative else quantiles + ahead.unsqueeze(3)
+
+    def of(self, steps: slice) -> "Effects":
+        """The effects of some of the steps."""
+        return Effects(None if self.amounts is None else self.amounts[:, steps], self.relative)
+
+
+def effects_of(regression: dict[str, Any] | None, known: Tensor | None, deviation: Tensor | float) -> Effects:
+    """The effects of known covariates, (batch, steps, known_size).
+
+    Args:
+        regression: `known_regression` of a configuration; None for none.
+        known: NaN where one is missing.
+        deviation: of each series as a whole, (batch,), or of all.
+    """
+    if regression is None or known is None:
+        return Effects()
+    curves = KnownRegression(**regression)
+    amounts = curves.amounts(known)
+    if not curves.relative:
+        amounts = amounts * (deviation.to(amounts).view(-1, 1) if isinstance(deviation, Tensor) else deviation)
+    return Effects(amounts, curves.relative)
+
+
+def fit_known_regression(
+    values: Sequence[np.ndarray], known: Sequence[np.ndarray], deviations: np.ndarray, season: int,
+    means: np.ndarray, scales: np.ndarray, ratios: tuple[float, float],
+) -> dict[str, Any] | None:  # fmt: skip
+    """Fit the curves to training series; None where they remove too little of the error of parts left out.
+
+    Args:
+        values: (time,) of each series; NaN where one is missing.
+        known: (time, known_size) of each.
+        deviations: of each series, (series,).
+        season: steps after which a pattern repeats; 1 for none.
+        means, scales: of each covariate, (known_size,).
+        ratios: of the largest value of a series to its smallest, between which effects are relative if all series are
+            positive.
+    """
+    relative = all(_is_relative(series, *ratios) for series in values)
+    scaled = [(columns - means) / scales for columns in known]
+    bends = _bends(np.concatenate(scaled), sum(int((~np.isnan(series)).sum()) for series in values))
+    parts, rows = [], 0
+    for number in np.random.default_rng(0).permutation(len(values)):
+        unit = 1.0 if relative else deviations[number]
+        if rows < MAX_ROWS and unit > 0:
+            target = np.log(values[number]) if relative else values[number] / unit
+            parts.append(_innovations(target, _features(scaled[number], bends), season))
+            rows += len(parts[-1][1])
+    if rows < MIN_ROWS:
+        return None
+    folds, targets, features = map(np.concatenate, zip(*parts, strict=True))
+    spread = features.std(0)
+    spread = np.where(spread > 1e-9, spread, np.inf)
+    weights = _ridge(folds, targets, features / spread)
+    if weights is None:
+        return None
+    return _curves(relative, np.round(weights / spread, DECIMALS), bends, known, means, scales)._asdict()
+
+
+def _is_relative(series: np.ndarray, low: float, high: float) -> bool:
+    least, most = np.nanmin(series), np.nanmax(series)
+    return bool(least > 0 and low * least <= most <= high * least)
+
+
+def _bends(scaled: np.ndarray, rows: int) -> list[np.ndarray]:
+    """Where each curve may bend, in units of its covariate; a covariate of few values is a straight line."""
+    count, bends = min(KNOTS, rows // (ROWS_PER_KNOT * scaled.shape[1])), []
+    for column in scaled.T:
+        seen = column[~np.isnan(column)]
+        many = len(np.unique(seen)) > KNOTS + 2
+        bends.append(np.unique(np.quantile(seen, np.arange(1, count + 1) / (count + 1))) if many else np.empty(0))
+    return bends
+
+
+def _features(scaled: np.ndarray, bends: Sequence[np.ndarray]) -> np.ndarray:
+    """(time, features): each covariate, and how far it is above each of its bends; 0 where one is missing."""
+    columns = [
+        np.column_stack([column, *(np.maximum(column - bend, 0) for bend in of_column)])
+        for column, of_column in zip(scaled.T, bends, strict=True)
+    ]
+    return np.nan_to_num(np.concatenate(columns, axis=1))
+
+
+def _innovations(
+    target: np.ndarray, features: np.ndarray, season: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
+    """The fold of each step, its value and its features, (steps,) and (steps, features): what the airline model does
+    not expect of them; missing values, filled by a straight line, are left out afterwards."""
+    from scipy.signal import lfilter
+
+    seen = np.flatnonzero(~np.isnan(target))
+    steps = slice(seen[0], seen[-1] + 1)
+    filled = np.interp(np.arange(seen[0], seen[-1] + 1), seen, target[seen])
+    both = np.diff(np.column_stack([filled, features[steps]]), axis=0)
+    denominators = [[1, -MOVING_AVERAGE]]
+    if season > 1:
+        both = both[season:] - both[:-season]
+        denominators.append([1, *[0] * (season - 1), -MOVING_AVERAGE])
+    for denominator in denominators:
+        both = lfilter([1], denominator, both, axis=0) if len(both) else both
+    there = ~np.isnan(target[steps][-len(both) :]) if len(both) else np.empty(0, bool)
+    folds = np.arange(len(both)) * FOLDS // max(1, len(both))
+    return folds[there], both[there, 0], both[there, 1:]
+
+
+def _ridge(folds: np.ndarray, targets: np.ndarray, features: np.ndarray) -> np.ndarray | None:
+    """The weights of the penalty with the smallest error on parts left out; None where none is small enough."""
+    size, rows = features.shape[1], np.bincount(folds, minlength=FOLDS)
+    products = np.stack([features[folds == fold].T @ features[folds == fold] for fold in range(FOLDS)])
+    sums = np.stack([features[folds == fold].T @ targets[folds == fold] for fold in range(FOLDS)])
+
+    def solved(chosen: np.ndarray, penalty: float) -> np.ndarray:
+        ridge = products[chosen].sum(0) + penalty * rows[chosen].sum() * np.eye(size)
+        return np.asarray(np.linalg.solve(ridge, sums[chosen].sum(0)))
+
+    def error(penalty: float) -> float:
+        weights = np.stack([solved(np.arange(FOLDS) != fold, penalty) for fold in range(FOLDS)])
+        return float(np.abs(targets - (features * weights[folds]).sum(1)).mean())
+
+    errors = [error(penalty) for penalty in PENALTIES]
+    if min(errors) > (1 - MIN_GAIN) * np.abs(targets).mean():
+        return None
+    return solved(np.arange(FOLDS) >= 0, PENALTIES[int(np.argmin(errors))])
+
+
+def _curves(
+    relative: bool, flat: np.ndarray, bends: Sequence[np.ndarray], known: Sequence[np.ndarray], means: np.ndarray,
+    scales: np.ndarray,
+) -> KnownRegression:  # fmt: skip
+    """The curves in the units of the covariates, from weights in units of their scales."""
+    split = np.split(flat, np.cumsum([1 + len(bend) for bend in bends])[:-1])
+    knots = [[mean, *(mean + scale * bend)] for mean, scale, bend in zip(means, scales, bends, strict=True)]
+    weights = [(part / scale).tolist() for part, scale in zip(split, scales, strict=True)]
+    whole = torch.from_numpy(np.concatenate(known))
+    open_ended = [-np.inf, np.inf]
+    centres = []
+    for column in range(len(means)):
+        one = KnownRegression(relative, [knots[column]], [weights[column]], [0.0], open_ended)
+        there = ~whole[:, column].isnan()
+        centres.append(float(one.amounts(whole[there][:, None, column, None]).mean()) if there.any() else 0.0)
+    curves = KnownRegression(relative, knots, weights, centres, open_ended)
+    amounts = curves.amounts(whole[None])
+    low, high = float(amounts.min()), float(amounts.max())
+    return curves._replace(
+        knots=[[float(knot) for knot in column] for column in knots], limits=[2 * low - high, 2 * high - low]
+    )
