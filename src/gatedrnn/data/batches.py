@@ -42,7 +42,8 @@ class Examples:
     and 0 for all others, where a row has `several`. `within`: of numbers, an answer is right when it is off by less; 0
     where its error counts. `unit`: what errors are in units of. `metric`: the score that counts, by its name in
     `Scores`; None for the accuracy of classes and the error of numbers. `gaps`: of uneven series, (time,) each, since
-    the step before. `weights`: (rows,), what each counts in the loss of training, 1 in the mean; None for 1.
+    the step before. `weights`: (rows,), what each counts in the loss of training, 1 in the mean; None for 1. `groups`:
+    (rows,), the number of the group that each belongs to, which intervals of scores draw as a whole; None for none.
     """
 
     inputs: list[np.ndarray]
@@ -53,6 +54,7 @@ class Examples:
     metric: str | None = None
     gaps: list[np.ndarray] | None = None
     weights: np.ndarray | None = None
+    groups: np.ndarray | None = None
     lengths: np.ndarray = field(init=False)
 
     def __post_init__(self) -> None:

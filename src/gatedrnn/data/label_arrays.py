@@ -34,6 +34,11 @@ def of_groups(groups: Sequence[str], fraction: float, seed: int, place: str) -> 
     return stays, held_out
 
 
+def numbers_of_groups(groups: Sequence[str] | None) -> np.ndarray | None:
+    """(rows,): the groups of rows by number; None for none."""
+    return None if groups is None else np.unique(np.array(groups), return_inverse=True)[1]
+
+
 def of_times(times: np.ndarray, fraction: float, place: str) -> tuple[np.ndarray, np.ndarray]:
     """Rows that stay, and the last in time, which are set apart; those at one time are on one side.
 

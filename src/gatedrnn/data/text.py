@@ -8,7 +8,15 @@ from transformers import PreTrainedTokenizerFast
 
 from gatedrnn.data.batches import Examples, weights_of
 from gatedrnn.data.files import Table, Wanted, read_file, read_hub
-from gatedrnn.data.label_arrays import LabelArrays, labels_of, names_held, notes_on_repeats, of_groups, of_times
+from gatedrnn.data.label_arrays import (
+    LabelArrays,
+    labels_of,
+    names_held,
+    notes_on_repeats,
+    numbers_of_groups,
+    of_groups,
+    of_times,
+)
 from gatedrnn.data.settings import TaggingTask, TextFiles, TextRegressionTask, TextTask
 from gatedrnn.data.task import TaskData, Texts
 from gatedrnn.data.tokenizers import learn_tokenizer
@@ -66,8 +74,9 @@ def _load(name: str, settings: TextTask | TextRegressionTask, hub: str | None) -
         targets = labels.arrays[split]
         weights = weights_of(table.weights, str(table.source["name"]))
         evaluation[split] = Examples(
-            inputs, targets, unit=labels.unit, several=labels.several, metric=metric, weights=weights
-        )
+            inputs, targets, unit=labels.unit, several=labels.several, metric=metric, weights=weights,
+            groups=numbers_of_groups(table.groups),
+        )  # fmt: skip
         texts[split] = Texts(table.texts, targets.tolist())
     return TaskData(
         name=name,
@@ -237,7 +246,10 @@ def load_tagging(settings: TaggingTask) -> TaskData:
         inputs, firsts = encode_words(tokenizer, table.words, longest, split, notes)
         labels = step_labels(table.sets, names, inputs, firsts)
         weights = weights_of(table.weights, str(table.source["name"]))
-        evaluation[split] = Examples(inputs, labels, metric=settings.metric.replace("-", "_"), weights=weights)
+        evaluation[split] = Examples(
+            inputs, labels, metric=settings.metric.replace("-", "_"), weights=weights,
+            groups=numbers_of_groups(table.groups),
+        )  # fmt: skip
         tagged = [
             [word for word, tag in zip(words, tags[: len(row)], strict=False) if tag != str(IGNORED)]
             for words, tags, row in zip(table.words, table.sets, firsts, strict=True)

@@ -19,6 +19,8 @@ KNOTS, ROWS_PER_KNOT = 4, 10
 """The most bends of a curve, at quantiles of its covariate; and the values for each bend of all curves together."""
 MOVING_AVERAGE = 0.9
 """Both parameters of the airline model: of the level and of the season."""
+HALF_LIFE = 0.25
+"""The part of a series after which a value counts half: effects change, with the time of year for one."""
 PENALTIES = (1e-3, 1e-2, 1e-1, 1.0)
 """Penalties of the ridge, in units of the variance of a feature."""
 FOLDS = 5
@@ -125,10 +127,10 @@ def fit_known_regression(
             rows += len(parts[-1][1])
     if rows < MIN_ROWS:
         return None
-    folds, targets, features = map(np.concatenate, zip(*parts, strict=True))
+    folds, counts, targets, features = map(np.concatenate, zip(*parts, strict=True))
     spread = features.std(0)
     spread = np.where(spread > 1e-9, spread, np.inf)
-    weights = _ridge(folds, targets, features / spread)
+    weights = _ridge(folds, counts, targets, features / spread)
     if weights is None:
         return None
     return _curves(relative, np.round(weights / spread, DECIMALS), bends, known, means, scales)._asdict()
@@ -160,9 +162,9 @@ def _features(scaled: np.ndarray, bends: Sequence[np.ndarray]) -> np.ndarray:
 
 def _innovations(
     target: np.ndarray, features: np.ndarray, season: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
-    """The fold of each step, its value and its features, (steps,) and (steps, features): what the airline model does
-    not expect of them; missing values, filled by a straight line, are left out afterwards."""
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
+    """The fold of each step, how much it counts, its value and its features, (steps,) and (steps, features): what the
+    airline model does not expect of them; missing values, filled by a straight line, are left out afterwards."""
     from scipy.signal import lfilter
 
     seen = np.flatnonzero(~np.isnan(target))
@@ -176,15 +178,16 @@ def _innovations(
     for denominator in denominators:
         both = lfilter([1], denominator, both, axis=0) if len(both) else both
     there = ~np.isnan(target[steps][-len(both) :]) if len(both) else np.empty(0, bool)
-    folds = np.arange(len(both)) * FOLDS // max(1, len(both))
-    return folds[there], both[there, 0], both[there, 1:]
+    place = np.arange(len(both)) / max(1, len(both))
+    folds, counts = (FOLDS * place).astype(int), 0.5 ** ((1 - place) / HALF_LIFE)
+    return folds[there], counts[there], both[there, 0], both[there, 1:]
 
 
-def _ridge(folds: np.ndarray, targets: np.ndarray, features: np.ndarray) -> np.ndarray | None:
+def _ridge(folds: np.ndarray, counts: np.ndarray, targets: np.ndarray, features: np.ndarray) -> np.ndarray | None:
     """The weights of the penalty with the smallest error on parts left out; None where none is small enough."""
-    size, rows = features.shape[1], np.bincount(folds, minlength=FOLDS)
-    products = np.stack([features[folds == fold].T @ features[folds == fold] for fold in range(FOLDS)])
-    sums = np.stack([features[folds == fold].T @ targets[folds == fold] for fold in range(FOLDS)])
+    size, rows, counted = features.shape[1], np.bincount(folds, counts, FOLDS), features * counts[:, None]
+    products = np.stack([counted[folds == fold].T @ features[folds == fold] for fold in range(FOLDS)])
+    sums = np.stack([counted[folds == fold].T @ targets[folds == fold] for fold in range(FOLDS)])
 
     def solved(chosen: np.ndarray, penalty: float) -> np.ndarray:
         ridge = products[chosen].sum(0) + penalty * rows[chosen].sum() * np.eye(size)
@@ -192,10 +195,10 @@ def _ridge(folds: np.ndarray, targets: np.ndarray, features: np.ndarray) -> np.n
 
     def error(penalty: float) -> float:
         weights = np.stack([solved(np.arange(FOLDS) != fold, penalty) for fold in range(FOLDS)])
-        return float(np.abs(targets - (features * weights[folds]).sum(1)).mean())
+        return float((counts * np.abs(targets - (features * weights[folds]).sum(1))).sum())
 
     errors = [error(penalty) for penalty in PENALTIES]
-    if min(errors) > (1 - MIN_GAIN) * np.abs(targets).mean():
+    if min(errors) > (1 - MIN_GAIN) * (counts * np.abs(targets)).sum():
         return None
     return solved(np.arange(FOLDS) >= 0, PENALTIES[int(np.argmin(errors))])
 

@@ -184,7 +184,8 @@ def assembled(
         data=Data(
             sources=[Source.model_validate(source) for source in data.sources],
             label_names=list(data.label_names), notes=data.notes,
-            examples={split: len(part.counts) for split, part in one_run.items()}, unit=one_run["test"].unit,
+            examples={split: len(part.independent.counts) for split, part in one_run.items()},
+            unit=one_run["test"].independent.unit,
         ),
         contenders=[
             ContenderResults(
@@ -238,8 +239,8 @@ def statistics_of(
     members = {**runs, **{name: [name] for name in plain}}
     tables = {
         split: Table([
-            Sample(np.array([outcomes[run][split].values for run in names_of_runs]),
-                   outcomes[names_of_runs[0]][split].counts, metric.score, name in plain)
+            Sample(np.array([outcomes[run][split].independent.values for run in names_of_runs]),
+                   outcomes[names_of_runs[0]][split].independent.counts, metric.score, name in plain)
             for name, names_of_runs in members.items()
         ], [*members])
         for split in outcomes[next(iter(members.values()))[0]]

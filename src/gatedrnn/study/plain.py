@@ -4,6 +4,7 @@ import logging
 import math
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -75,8 +76,12 @@ def _fitted(name: str, fit: Fit, data: TaskData) -> PlainBaseline | None:
     seconds = time.perf_counter() - started
     if fitted is None:
         return None
-    outcomes = {split: fitted.answer(split) for split in data.evaluation}
+    outcomes = {split: _grouped(fitted.answer(split), part) for split, part in data.evaluation.items()}
     return PlainBaseline(name, fitted.parameters, outcomes, seconds, {})
+
+
+def _grouped(outcomes: Outcomes, part: Examples | Lanes | Windows) -> Outcomes:
+    return replace(outcomes, groups=part.groups) if isinstance(part, Examples) else outcomes
 
 
 def _of_task(data: TaskData, threads: int) -> Iterator[tuple[str, Fit]]:
@@ -146,7 +151,8 @@ def constant(data: TaskData) -> PlainBaseline:
         counted = label_rows != -100
         outcomes[split] = of_rows(((label_rows == always) & counted).sum(1), counted.sum(1))
     name = "most frequent labels" if several else "mean answer" if numbers else "majority class"
-    return PlainBaseline(name, None, outcomes, 0.0, {})
+    grouped = {split: _grouped(of_split, data.evaluation[split]) for split, of_split in outcomes.items()}
+    return PlainBaseline(name, None, grouped, 0.0, {})
 
 
 def _constant_outputs(data: TaskData, examples: Examples) -> list[np.ndarray]:
@@ -259,7 +265,7 @@ def _advice(folder: RunFolder, data: TaskData, result: RunResult, settings: RunS
 
 def _of_length(folder: RunFolder, result: RunResult, settings: RunSettings) -> str | None:
     validated = [line["step"] for line in read_metrics(folder.metrics) if "validation_loss" in line]
-    if len(validated) < 2 or settings.train.weights == "last":  # which are none that validation chose
+    if len(validated) < 2 or result.weights == "last":  # which are none that validation chose
         return None
     flag, whole = ("total-steps", result.steps) if settings.train.total_steps else ("epochs", settings.train.epochs)
     if result.best_step == validated[-1]:

@@ -256,14 +256,14 @@ def hardest_rows(results: ComparisonResults, outcomes: Mapping[str, Outcomes]) -
         name: np.mean([outcome.values / np.maximum(outcome.counts, 1) for outcome in by_run], 0)
         for name, by_run in rates.items()
     }
-    overall = np.mean(list(means.values()), 0)
+    overall, unit = np.mean(list(means.values()), 0), next(iter(rates.values()))[0].unit
     order = np.argsort(overall if higher else -overall, kind="stable")[:HARDEST]
     names = {"accuracy": "share right", "perplexity": "nats per token"}
     names |= {name: name for name in ("mase", "scaled_mae", "log_loss")}
     what = names.get(results.metric.name, f"{results.metric.name} + influence")
     return [
         {
-            results.data.unit.partition(" of ")[0]: f"{index:,}", what: f"{overall[index]:.2f}",
+            unit.partition(" of ")[0]: f"{index:,}", what: f"{overall[index]:.2f}",
             **{name: f"{outcome[index]:.2f}" for name, outcome in means.items()},
         }
         for index in order.tolist()

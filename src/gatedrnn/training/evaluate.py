@@ -2,6 +2,7 @@
 forecasts."""
 
 import math
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -43,6 +44,8 @@ def evaluate(model: nn.Module, split: Examples | Lanes | Windows, accelerator: A
     else:
         evaluation = (_numbers if split.are_numbers else _classes)(model, split, accelerator)
     model.train(was_training)
+    if isinstance(split, Examples):
+        return evaluation._replace(outcomes=replace(evaluation.outcomes, groups=split.groups))
     return evaluation
 
 

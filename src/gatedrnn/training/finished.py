@@ -72,7 +72,10 @@ def _written(path: Path, newest: Path) -> Path:
     if file is None:
         raise DataError(f"{path}: each process holds a part of its weights; train --finish {path} ends it first")
     state = torch.load(newest / STATE, weights_only=True)
-    step, which = (state["best_step"], "best on validation so far") if file.stem == BEST else (state["step"], "newest")
+    step, which = state["step"], "newest"
+    if file.stem == BEST:
+        by_validation = folder.settings().train.weights == "best"
+        step, which = state["best_step"], "best on validation so far" if by_validation else "last validated"
     LOG.info("%s: has not ended; the weights of step %d are taken, the %s", path, step, which)
     # The parts of a training, which a run that has ended is opened without.
     from gatedrnn.training.model import build_model, write_model

@@ -59,11 +59,16 @@ class Forecasts(Record):
     """The last forecast of the test part of a few series."""
     future: list[Drawn]
     """The forecasts of the same series after their end; empty where known covariates are missing there."""
+    mase: dict[str, float] = {}
+    """The scaled error of the test as `mase` of its scores, over all its labels: of the model, and of naive forecasts;
+    empty without a test."""
     error_by_step: dict[str, list[float]] = {}
     """Mean scaled error of the test at each step of the horizon: of the model, and of naive forecasts; empty without a
     test."""
     coverage: dict[str, float] = {}
     """The share of test values at or below each quantile."""
+    within: float | None = None
+    """The share of test values from the lowest to the highest quantile, both included: `coverage` of its scores."""
     bias: float | None = None
     """Scaled error of the median in the mean of the test, with its sign: above 0 where forecasts are too high."""
     hardest: list[Drawn] = []
@@ -71,14 +76,13 @@ class Forecasts(Record):
 
     def sentences(self) -> list[str]:
         """The model beside naive forecasts; how wide its intervals are; whether it leans to one side."""
-        if not self.error_by_step:
+        if not self.mase:
             return ["no test: the series are too short to set a part apart"]
         nominal = self.levels[-1] - self.levels[0]
-        inside = self.coverage[f"{self.levels[-1]!r}"] - self.coverage[f"{self.levels[0]!r}"]
         lines = [self.sentence()]
-        if nominal:
-            lines.append(f"{inside:.0%} of the test values lie in the {nominal:.0%} interval")
-        error = float(np.mean(self.error_by_step["model"]))
+        if nominal and self.within is not None:
+            lines.append(f"{self.within:.0%} of the test values lie in the {nominal:.0%} interval")
+        error = self.mase["model"]
         if not self.bias or not error:
             return lines
         side, part = "high" if self.bias > 0 else "low", abs(self.bias) / error
@@ -87,7 +91,7 @@ class Forecasts(Record):
 
     def sentence(self) -> str:
         """The model beside naive forecasts, on the test."""
-        errors = {name: float(np.mean(steps)) for name, steps in self.error_by_step.items()}
+        errors = dict(self.mase)
         mine, others = errors.pop("model"), [f"{name} {error:.3f}" for name, error in errors.items()]
         best = min(errors.values())
         if not best:
@@ -297,8 +301,10 @@ def _by_step(model: GatedRNNForForecasting, windows: Windows, data: TaskData) ->
         below += ((labels[..., None] <= quantiles) & seen[..., None]).sum((0, 1))
         count, done = count + int(seen.sum()), done + len(labels)
     return {
+        "mase": {name: tally.outcomes().rate for name, tally in tallies.items()},
         "error_by_step": {name: tally.error_by_step() for name, tally in tallies.items()},
         "coverage": {f"{level!r}": float(value / max(1, count)) for level, value in zip(levels, below, strict=True)},
+        "within": tallies["model"].scores(0.0).coverage,
         "bias": leaning / scaled if scaled else None,
         "hardest": _furthest_off(model, windows, tallies["model"]),
     }

@@ -387,10 +387,11 @@ class Trainer:
             on_step(self._progress(math.nan, "testing"))
         settings, folder, data = self.settings, self.folder, self.data
         put_into(self.bare, self.best)
-        evaluations = {split: self._evaluate(self.bare, split) for split in data.evaluation if split == "validation"}
         fitted: Fitted | None = None
         if isinstance(self.bare, GatedRNNForForecasting) and not settings.trial:
             fitted = fit_again(settings, data, self.bare, self.state.best_step, folder.path, train_again)
+        # After the calibration, so that a run has one validation score: that of the model as it forecasts.
+        evaluations = {split: self._evaluate(self.bare, split) for split in data.evaluation if split == "validation"}
         if not settings.trial:
             tested = self.bare if fitted is None else fitted.tested
             evaluations = {
@@ -447,6 +448,7 @@ class Trainer:
             each_label={split: part.each_label for split, part in evaluations.items() if part.each_label is not None}
             or None,
             metric=self.objective.metric.name,
+            weights="last" if self._takes_last or "validation" not in self.data.evaluation else "best",
             plain_part=plain,
             measured=RunMeasured(
                 training_seconds=state.seconds + further,

@@ -40,19 +40,31 @@ class Outcomes:
     """(examples,), int64: the labels of each example, or the tokens of each piece."""
     unit: str
     """The name of an example: "example", "document", "block of 279 tokens", "series", "block of 48 steps"."""
+    groups: np.ndarray | None = None
+    """(examples,): the number of the group that each example belongs to; None where each stands for itself."""
 
     @property
     def rate(self) -> float:
         """The accuracy, nats per token, or the scaled error."""
         return float(self.values.sum() / self.counts.sum())
 
+    @property
+    def independent(self) -> "Outcomes":
+        """The outcomes of what intervals and tests draw anew: whole groups where examples belong to such."""
+        if self.groups is None:
+            return self
+        counts = np.bincount(self.groups, self.counts).astype(np.int64)
+        return Outcomes(np.bincount(self.groups, self.values), counts, "group")
+
 
 def difference_of(one: Outcomes, other: Outcomes) -> tuple[float, float]:
     """The 95 % interval of the difference of two rates, of the first less the second, over the examples that both
     have; from minus to plus infinity where there are fewer than two.
 
-    By Student's t of the differences of single examples, with as many degrees of freedom as there are examples but one.
+    By Student's t of the differences of single examples, or of groups of them, with as many degrees of freedom as there
+    are of these but one.
     """
+    one, other = one.independent, other.independent
     off, examples = one.values - other.values, len(other.counts)
     if examples < 2:
         return -math.inf, math.inf
@@ -140,6 +152,8 @@ def write_outcomes(path: Path, outcomes: Mapping[str, Outcomes]) -> None:
         arrays[f"{name}/values"] = _narrowed(outcome.values)
         arrays[f"{name}/counts"] = _narrowed(outcome.counts)
         arrays[f"{name}/unit"] = np.array(outcome.unit)
+        if outcome.groups is not None:
+            arrays[f"{name}/groups"] = _narrowed(outcome.groups)
     content = io.BytesIO()
     np.savez_compressed(content, **arrays)
     write_whole(path, content.getvalue())
@@ -159,6 +173,7 @@ def read_outcomes(path: Path) -> dict[str, Outcomes]:
                 name: Outcomes(
                     held[f"{name}/values"].astype(np.float64), held[f"{name}/counts"].astype(np.int64),
                     str(held[f"{name}/unit"]),
+                    held[f"{name}/groups"].astype(np.int64) if f"{name}/groups" in held.files else None,
                 )
                 for name in names
             }  # fmt: skip

@@ -1,5 +1,6 @@
 """The plain part of a model: a linear path fitted before the network is trained, and what the network adds to it."""
 
+from dataclasses import replace
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -136,7 +137,8 @@ def beside_path(
     ones = np.ones(len(examples))
     name = TEXTS if isinstance(model.linear_path, LinearPath) else SERIES
     metric: Measure = "mean squared error" if examples.are_numbers else "log loss"
-    return _beside(name, split, metric, of_rows(whole, ones), of_rows(alone, ones))
+    both = (replace(of_rows(losses, ones), groups=examples.groups) for losses in (whole, alone))
+    return _beside(name, split, metric, *both)
 
 
 def _loss(answers: Tensor, labels: Tensor, examples: Examples) -> Tensor:
@@ -165,5 +167,5 @@ def _beside(name: str, split: str, metric: Measure, whole: Outcomes, alone: Outc
     low, high = difference_of(whole, alone)
     return PlainPart(
         name=name, split=split, metric=metric, score=whole.rate, alone=alone.rate, low=low, high=high,
-        examples=len(whole.counts), unit=whole.unit,
+        examples=len(whole.independent.counts), unit=whole.independent.unit,
     )  # fmt: skip

@@ -186,7 +186,7 @@ def fit_again(
     if settings.train.calibrate:
         for trained in (model, tested, final):
             trained.config.shrinkage = shrinkage
-        _set_intervals(data, tested, final, held)
+        _set_intervals(data, model, tested, final, held)
     return Fitted(tested, final, seconds)
 
 
@@ -201,9 +201,11 @@ def _from_validation(data: TaskData, model: GatedRNNForForecasting) -> tuple[flo
 
 
 def _set_intervals(
-    data: TaskData, tested: GatedRNNForForecasting, final: GatedRNNForForecasting, errors: list[Errors]
+    data: TaskData, model: GatedRNNForForecasting, tested: GatedRNNForForecasting, final: GatedRNNForForecasting,
+    errors: list[Errors],
 ) -> None:  # fmt: skip
-    """Calibrate `tested` by errors of the validation part, and `final` by those of `tested` on the test part too."""
+    """Calibrate the first model and `tested` by errors of the validation part, and `final` by those of `tested` on the
+    test part too."""
     levels = final.config.levels
     held = bands_of(errors, levels) if errors else None
     if "test" in data.evaluation and final is not tested:
@@ -211,4 +213,4 @@ def _set_intervals(
         final.config.bands = bands_of([*errors, *of_test], levels)
     else:
         final.config.bands = held
-    tested.config.bands = held
+    model.config.bands = tested.config.bands = held

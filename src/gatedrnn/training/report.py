@@ -308,7 +308,7 @@ def _curves(lines: list[dict[str, Any]], metric: str | None) -> dict[str, dict[s
         trained = steps, [math.exp(min(loss, 50.0)) for loss in losses]
         curves["Perplexity"] = {"training": trained, "validation": of("validation_perplexity")}
     if of("validation_mase")[0]:
-        curves["Scaled error"] = {"validation": of("validation_mase")}
+        curves["Scaled error while training, before calibration"] = {"validation": of("validation_mase")}
     if of("validation_accuracy")[0]:
         curves["Accuracy"] = {"validation": of("validation_accuracy")}
     if metric not in (None, "accuracy", "perplexity", "mase", "scaled_mae") and of(f"validation_{metric}")[0]:

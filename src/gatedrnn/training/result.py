@@ -178,7 +178,7 @@ class RunScores(Record):
     seed: int
     steps: int
     best_step: int
-    """The step with the best validation score; its weights are tested."""
+    """The step whose weights are tested: that of the best validation score, or the last one."""
     scores: dict[str, Scores]
     """The scores by split: `validation`, `test`, and `test_LENGTH` for tests at other lengths."""
 
@@ -293,6 +293,9 @@ class RunResult(RunScores):
     was predicted of them."""
     metric: str | None = None
     """The score that the best weights were chosen by; None in a file from before it was recorded."""
+    weights: Literal["best", "last"] = "best"
+    """Whether the weights are the best on validation or the last, as `weights` of the settings asks, and wherever a
+    validation part is lacking or too small to choose by."""
     plain_part: PlainPart | None = None
     """The model beside its plain part; None where it has none, or nothing was held back; and in a file from before it
     was recorded."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from gatedrnn.data.batches import Examples, weights_of
 from gatedrnn.data.files import in_order
-from gatedrnn.data.label_arrays import notes_on_repeats, of_groups, of_times
+from gatedrnn.data.label_arrays import notes_on_repeats, numbers_of_groups, of_groups, of_times
 from gatedrnn.data.series.fields import LARGEST, LabelledSeries
 from gatedrnn.data.series.files import Reading, check_alike, check_float32, read_series
 from gatedrnn.data.settings import SERIES_REGRESSION, SeriesTask
@@ -88,11 +88,14 @@ def load_series_task(settings: SeriesTask) -> TaskData:
     def examples(series: LabelledSeries) -> Examples:
         gaps = None if series.times is None else [gaps_of(times) for times in series.times]
         weights = weights_of(series.weights, str(series.source["name"]))
+        groups = numbers_of_groups(series.groups)
         if numbers:
-            return Examples(series.values, labels_as_numbers(series), unit=spread, gaps=gaps, weights=weights)
+            return Examples(
+                series.values, labels_as_numbers(series), unit=spread, gaps=gaps, weights=weights, groups=groups
+            )
         classes = np.array([number[label] for label in series.labels], dtype=np.int64)
         metric = "auroc" if settings.metric == "auroc" else None
-        return Examples(series.values, classes, metric=metric, gaps=gaps, weights=weights)
+        return Examples(series.values, classes, metric=metric, gaps=gaps, weights=weights, groups=groups)
 
     how = reading._asdict()
     del how["data_root"]  # a folder of this machine
