@@ -211,6 +211,7 @@ class Run:
     def predict(
         self, data: "Data", *, output: Path | str | None = None, text_column: str | None = None,
         data_root: Path | None = None, threads: int | None = None, on_notes: "OnNotes | None" = None,
+        baseline: str | None = None,
     ) -> "Frame":  # fmt: skip
         """Predict the label of every row, with the probability of each class; or forecast what comes after a table.
 
@@ -221,6 +222,8 @@ class Run:
             data_root: folder of the files that a table names; the table's own if None.
             threads: threads of torch; all cores if None.
             on_notes: called with what is to be known of the rows.
+            baseline: "plain-part" for the smoothers or the linear path of the model without its network; of forecasts
+                also a plain method that `standing` names, fitted to the run's training data.
 
         Returns:
             A frame of the library that the data were a frame of, else of pandas: the columns of the data with
@@ -238,7 +241,14 @@ class Run:
             if target is not None:
                 check_output(target, held.file)
             use_threads(threads)
-            table, added, notes = predicted_columns(self.folder, held, text_column, data_root)
+            if baseline is None or baseline == "plain-part":
+                table, added, notes = predicted_columns(
+                    self.folder, held, text_column, data_root, plain_part=baseline is not None
+                )
+            else:
+                from gatedrnn.study.plain import forecast_of_baseline
+
+                table, added, notes = forecast_of_baseline(self.folder, held.file, baseline)
             if target is not None:
                 write_predictions(target, table, added, held.name)
         if on_notes is not None:
@@ -364,7 +374,8 @@ class Run:
         records = self.forecasts, self.standing
         plain = self.result.plain_part
         said = [sentence for record in records if record is not None for sentence in record.sentences()]
-        return said if plain is None else [plain.sentence(), *said]
+        first = [] if self.forecasts is None else self.forecasts.on_unused()
+        return [*first, *([] if plain is None else [plain.sentence()]), *said]
 
 
 class Forecast(Run):

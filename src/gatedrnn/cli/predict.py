@@ -20,6 +20,7 @@ def predict(
     text_column: str | None = None,
     data_root: Path | None = None,
     threads: Annotated[int | None, Parameter(validator=at_least_one)] = None,
+    baseline: str | None = None,
 ) -> None:
     """Predict the label of every row of a file, with the probability of each class; or forecast its series.
 
@@ -41,6 +42,8 @@ def predict(
         text_column: Column of the file's texts; the one of training, if not given.
         data_root: Folder of the files that a table names; the table's own, if not given.
         threads: Threads of torch; all cores, or OMP_NUM_THREADS, if not given.
+        baseline: plain-part: predict with the model's smoothers or linear path, without its network; of forecasts also
+            a plain method that the run was compared with, such as AutoETS, fitted to the run's training data.
     """
     console = Console()
 
@@ -49,6 +52,7 @@ def predict(
             console.print(note, markup=False, highlight=False)
 
     rows = Run(model).predict(
-        file, output=output, text_column=text_column, data_root=data_root, threads=threads, on_notes=show
-    )
+        file, output=output, text_column=text_column, data_root=data_root, threads=threads, on_notes=show,
+        baseline=baseline,
+    )  # fmt: skip
     console.print(f"{len(rows):,} rows: {output}", soft_wrap=True, highlight=False)

@@ -62,6 +62,9 @@ def _named(model: GatedRNNPreTrainedModel) -> Iterator[_Named]:
     if isinstance(model, GatedRNNForForecasting):
         seasons = [str(season) for season in model.config.periods if season > 1]
         of_seasons = f", seasons of {' and '.join(seasons)} steps" if seasons else ""
+        if (regression := model.config.known_regression) is not None:
+            how = "factors" if regression["relative"] else "terms in units of a series' deviation"
+            yield _Named("regression", f"on {model.config.known_size} known covariates, {how}, taken off first", [])
         yield _Named("smoothers", f"{SMOOTHERS} of fixed weights{of_seasons}", [])
     grams = [embedding.parts for embedding in maps if isinstance(embedding, CharacterEmbedding)]
     if grams:
@@ -130,8 +133,10 @@ def answers_of(model: GatedRNNPreTrainedModel) -> list[str]:
         size = sum(parameter.numel() for parameter in model.others[0].parameters())
         said.append(f"{config.members} networks of {size:,} parameters each; their {what} are averaged")
     if path is not None:
+        numbers = config.problem_type == "regression"
         what = "log-probabilities" if isinstance(path, LinearPath) else "probabilities"
-        said.append(f"network and linear path; their {what} are averaged")
+        how = f"numbers, of which the path's count {config.path_share:.0%}," if numbers else what
+        said.append(f"network and linear path; their {how} are averaged")
     if isinstance(model, GatedRNNForForecasting):
         said.append(
             f"shrinkage {model.config.shrinkage:g}, where 0 follows the training and 1 the smoothers by their errors"

@@ -68,6 +68,8 @@ class GatedRNNConfig(PreTrainedConfig):
         linear_path: of a sequence classifier of tokens: numbers of pairs, grams and grams_per_token of the linear
             classifier whose log-probabilities are averaged with the network's, see `gatedrnn.models.linear_path`. None
             for none.
+        path_share: from 0 to 1: the part of the linear path in numbers and log-probabilities that it is averaged with;
+            at 1 the answer is the path's alone.
         members: networks of a classifier or a forecaster, alike but for their random numbers, whose log-probabilities
             (of a regression numbers, of a forecast quantiles) are averaged.
         convolution_size: channels of the convolutions over time that a classifier of numbers has before its cells, see
@@ -119,6 +121,7 @@ class GatedRNNConfig(PreTrainedConfig):
     character_grams: int = 0
     grams_per_token: int = 0
     linear_path: dict[str, int] | None = None
+    path_share: float = 0.5
     members: int = 1
     convolution_size: int = 0
     random_convolutions: int = 0
@@ -230,6 +233,8 @@ class GatedRNNConfig(PreTrainedConfig):
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
         if self.vocab_size is None and (self.character_grams or self.linear_path is not None):
             raise ValueError("character_grams and linear_path are of tokens: they need vocab_size")
+        if not 0 <= self.path_share <= 1:
+            raise ValueError(f"path_share must lie between 0 and 1, got {self.path_share}")
         for name in ("channel_means", "channel_deviations"):
             values = getattr(self, name)
             if values is not None and len(values) != self.input_size:

@@ -5,6 +5,7 @@ from typing import Any
 from huggingface_hub.dataclasses import strict
 
 from gatedrnn.models.configuration import GatedRNNConfig
+from gatedrnn.models.known_regression import KnownRegression
 from gatedrnn.models.smoothing import SMOOTHERS, features_of
 
 
@@ -84,6 +85,12 @@ class GatedRNNForecastConfig(GatedRNNConfig):
     def periods(self) -> list[int]:
         """`seasons`, or the last value alone."""
         return self.seasons or [1]
+
+    @property
+    def curves(self) -> KnownRegression | None:
+        """`known_regression` as what computes the effects."""
+        fields: Any = self.known_regression
+        return None if fields is None else KnownRegression(**fields)
 
     @property
     def levels(self) -> list[float]:

@@ -451,7 +451,7 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
         """The effects of known covariates on their steps, (batch, steps), by the model's regression if it has one;
         `deviation` as in `forward`."""
         unit = (self.config.usual_deviation or 1.0) if deviation is None else deviation
-        return effects_of(self.config.known_regression, known_covariates, unit)
+        return effects_of(self.config.curves, known_covariates, unit)
 
     def bounded(self, quantiles: Tensor) -> Tensor:
         """Quantiles in the units of the series as they leave the model: none below 0 where no value is."""

@@ -9,7 +9,7 @@ Reference: Findley et al. 1998, Journal of Business & Economic Statistics 16, 12
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -28,7 +28,7 @@ FOLDS = 5
 MIN_GAIN = 0.03
 """The share of the mean absolute error that the regression must remove from the parts left out: by chance alone it
 removes none, or 1 %."""
-MIN_ROWS, MAX_ROWS = 20, 100_000
+MIN_ROWS, MAX_ROWS = 10, 100_000
 DECIMALS = 6
 """Decimals of the weights, so that they do not depend on the unit of the values by rounding."""
 
@@ -83,17 +83,16 @@ class Effects(NamedTuple):
         return Effects(None if self.amounts is None else self.amounts[:, steps], self.relative)
 
 
-def effects_of(regression: dict[str, Any] | None, known: Tensor | None, deviation: Tensor | float) -> Effects:
+def effects_of(curves: KnownRegression | None, known: Tensor | None, deviation: Tensor | float) -> Effects:
     """The effects of known covariates, (batch, steps, known_size).
 
     Args:
-        regression: `known_regression` of a configuration; None for none.
+        curves: None for none.
         known: NaN where one is missing.
         deviation: of each series as a whole, (batch,), or of all.
     """
-    if regression is None or known is None:
+    if curves is None or known is None:
         return Effects()
-    curves = KnownRegression(**regression)
     amounts = curves.amounts(known)
     if not curves.relative:
         amounts = amounts * (deviation.to(amounts).view(-1, 1) if isinstance(deviation, Tensor) else deviation)
@@ -103,7 +102,7 @@ def effects_of(regression: dict[str, Any] | None, known: Tensor | None, deviatio
 def fit_known_regression(
     values: Sequence[np.ndarray], known: Sequence[np.ndarray], deviations: np.ndarray, season: int,
     means: np.ndarray, scales: np.ndarray, ratios: tuple[float, float],
-) -> dict[str, Any] | None:  # fmt: skip
+) -> KnownRegression | None:  # fmt: skip
     """Fit the curves to training series; None where they remove too little of the error of parts left out.
 
     Args:
@@ -133,7 +132,7 @@ def fit_known_regression(
     weights = _ridge(folds, counts, targets, features / spread)
     if weights is None:
         return None
-    return _curves(relative, np.round(weights / spread, DECIMALS), bends, known, means, scales)._asdict()
+    return _curves(relative, np.round(weights / spread, DECIMALS), bends, known, means, scales)
 
 
 def _is_relative(series: np.ndarray, low: float, high: float) -> bool:

@@ -514,7 +514,8 @@ class GatedRNNForSequenceClassification(GatedRNNClassifier):
     """One label for a sequence (or `num_labels` numbers, with `problem_type="regression"`).
 
     Where there is a linear path beside the network (`linear_path`, `random_convolutions`), the network learns alone,
-    since the path has been fitted to the very labels that it learns; in `eval()` both count alike.
+    since the path has been fitted to the very labels that it learns; in `eval()` both count alike, or of numbers as far
+    as a validation part bears the network out (`path_share`).
     """
 
     pools = True
@@ -546,9 +547,12 @@ class GatedRNNForSequenceClassification(GatedRNNClassifier):
 
     def with_path(self, logits: Tensor, path: Tensor) -> Tensor:
         """The answer of network and path together, (batch, num_labels), from the answer of each by itself."""
+        share = self.config.path_share
+        if share == 1:
+            return self.comparable(path)
         if self.config.random_convolutions and self.config.problem_type != "regression":
             return mixed(logits, path)
-        return (self.comparable(logits) + self.comparable(path)) / 2
+        return (1 - share) * self.comparable(logits) + share * self.comparable(path)
 
     @can_return_tuple
     def forward(

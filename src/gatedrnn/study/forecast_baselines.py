@@ -69,6 +69,13 @@ def forecast_baselines(
         yield name, partial(_scored, name, fit, data, task.levels)
 
 
+def forecast_methods(data: TaskData, threads: int) -> dict[str, Fit]:
+    """All methods by name, each fitted to the training part when it is called; those of statsforecast however many
+    windows there are."""
+    task = _Task(data, threads, sum(map(len, cast(list[Windows], list(data.evaluation.values())))))
+    return dict(task.methods())
+
+
 def _scored(name: str, fit: Fit, data: TaskData, levels: list[float]) -> PlainBaseline:
     LOG.info("fitting %s", name)
     started = time.perf_counter()
@@ -228,7 +235,8 @@ class _Task:
 
     def _boosted(self) -> Fitted:
         """One model a quantile for all series and steps of the horizon: what is to be added to the seasonal naive
-        forecast in units of the window, from the step, the last values, and those of the same phase."""
+        forecast in units of the window, from the step, the last values, those of the same phase, and the covariates:
+        those known of the step and of the season before it, and the last ones of which the past alone is known."""
         check_lightgbm()
         from lightgbm import LGBMRegressor
 
@@ -339,4 +347,20 @@ def _lags(batch: Batch, season: int, horizon: int) -> tuple[Scale, np.ndarray, n
     level = np.stack([recent[:, -width:].mean(1), recent[:, -width:].std(1)], axis=1)
     same = np.concatenate([last, level], axis=1)[:, None].repeat(horizon, axis=1)
     step = np.broadcast_to(steps[None, :, None], (len(units), horizon, 1))
-    return scale, np.concatenate([step, phases, same], axis=2).astype(np.float32), phases[..., 0]
+    parts = [step, phases, same, *_covariates(batch, width, horizon)]
+    return scale, np.concatenate(parts, axis=2).astype(np.float32), phases[..., 0]
+
+
+def _covariates(batch: Batch, season: int, horizon: int) -> Iterator[np.ndarray]:
+    """Each (rows, horizon, covariates): those known of each step, and of the same phase of the last season; the last
+    ones of the past; those of the series. None that a table lacks."""
+    if "known_covariates" in batch:
+        known = batch["known_covariates"].numpy()
+        origin = known.shape[1] - horizon
+        before = np.pad(known[:, :origin], ((0, 0), (max(0, season - origin), 0), (0, 0)), constant_values=np.nan)
+        yield known[:, origin:]
+        yield before[:, -season:][:, np.arange(horizon) % season]
+    of_all_steps = [batch["past_covariates"][:, -1]] if "past_covariates" in batch else []
+    of_all_steps += [batch["static"]] if "static" in batch else []
+    for covariates in of_all_steps:
+        yield covariates.numpy()[:, None].repeat(horizon, axis=1)

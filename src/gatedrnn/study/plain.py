@@ -8,23 +8,27 @@ from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Literal
+from typing import Literal, cast
 
 import numpy as np
+import torch
 
 from gatedrnn import manifest
 from gatedrnn.data import Examples, Lanes, RunningText, TaskData, Windows
-from gatedrnn.errors import BackendUnavailable
+from gatedrnn.data.rows import RawTable
+from gatedrnn.errors import BackendUnavailable, DataError, UsageError, unknown
 from gatedrnn.extras import install_line
+from gatedrnn.models import GatedRNNForForecasting
+from gatedrnn.records import Json
 from gatedrnn.study.baseline import Fit, Fitted, PlainBaseline, answered, boosted, linear, series_baselines, training_of
-from gatedrnn.study.forecast_baselines import forecast_baselines
+from gatedrnn.study.forecast_baselines import forecast_baselines, forecast_methods
 from gatedrnn.study.text_baselines import NGramModel, text_baselines
-from gatedrnn.training.finished import data_of
+from gatedrnn.training.finished import data_of, open_finished
 from gatedrnn.training.folder import RunFolder, read_metrics
 from gatedrnn.training.metrics import judge
 from gatedrnn.training.objective import metric_of
 from gatedrnn.training.outcomes import Outcomes, difference_of, of_rows, of_text
-from gatedrnn.training.result import Metric, Plain, RunResult, Standing, read_record
+from gatedrnn.training.result import PLAIN_PART, Metric, Plain, RunResult, Standing, read_record
 from gatedrnn.training.score import outcomes_of
 from gatedrnn.training.settings import RunSettings
 
@@ -209,6 +213,35 @@ def write_standing(path: Path) -> Standing | None:
     standing.write(folder.standing)
     manifest.add(path, folder.standing.name)
     return standing
+
+
+def forecast_of_baseline(
+    path: Path, file: Path, name: str
+) -> tuple[RawTable, dict[str, list[Json]], list[str]]:  # fmt: skip
+    """The steps after the last value of each series of a file by a plain method, fitted to the training part of a run
+    of forecasts, as `predicted_columns` has them.
+
+    Raises:
+        UsageError: there is no such method.
+        DataError: the run is not of forecasts, its data have changed, or the file has other series.
+    """
+    from gatedrnn.training.forecasts import asked_of_file, table_of
+
+    folder = RunFolder(path)
+    model = open_finished(path).model
+    if not isinstance(model, GatedRNNForForecasting):
+        raise DataError(f"{path}: --baseline {name!r} is for forecasts; of other tasks take plain-part")
+    data, threads = data_of(folder), folder.settings().threads
+    methods = forecast_methods(data, threads)
+    if name not in methods:
+        raise UsageError(unknown("baseline", name, [PLAIN_PART, *methods]))
+    asked, train = asked_of_file(model, file), cast(Windows, data.train)
+    if [series.name for series in asked.table.series] != [series.name for series in train.series]:
+        raise DataError(f"{file}: has other series than the run, whose training data {name!r} is fitted to")
+    places = np.stack([np.arange(len(asked.origins)), asked.origins], axis=1)
+    quantiles = methods[name]().forecast(asked.windows, places)
+    columns = table_of(asked, model.bounded(torch.from_numpy(quantiles)).numpy(), model.config.levels)
+    return RawTable(columns), {}, [asked.table.said, f"{name}, fitted to the training part of {path.name}"]
 
 
 def _beside(

@@ -55,6 +55,8 @@ class Forecasts(Record):
 
     version: int = Field(VERSION, alias="schema")
     levels: list[float]
+    unused: list[str] = []
+    """Columns of covariates that have no part in the forecast."""
     test: list[Drawn]
     """The last forecast of the test part of a few series."""
     future: list[Drawn]
@@ -73,6 +75,16 @@ class Forecasts(Record):
     """Scaled error of the median in the mean of the test, with its sign: above 0 where forecasts are too high."""
     hardest: list[Drawn] = []
     """The forecasts of the test that are furthest off."""
+
+    def on_unused(self) -> list[str]:
+        """A sentence on covariates that have no part in the forecast, if there are any."""
+        if not self.unused:
+            return []
+        named = ", ".join(map(repr, self.unused))
+        return [
+            f"No part in the forecast: {named}. On the validation part it was better without the network, and a "
+            "regression on the known columns explained too little to keep it."
+        ]
 
     def sentences(self) -> list[str]:
         """The model beside naive forecasts; how wide its intervals are; whether it leans to one side."""
@@ -231,6 +243,7 @@ def write_forecasts(path: Path) -> Forecasts:
     scored = {} if windows is None else _by_step(tested, windows, data)
     forecasts = Forecasts(
         levels=final.config.levels,
+        unused=_unused(final),
         test=[] if windows is None else _last_of_test(tested, windows, chosen),
         future=_after_the_end(final, data, chosen),
         **scored,
@@ -238,6 +251,15 @@ def write_forecasts(path: Path) -> Forecasts:
     forecasts.write(folder.forecasts)
     manifest.add(path, folder.forecasts.name)
     return forecasts
+
+
+def _unused(model: GatedRNNForForecasting) -> list[str]:
+    """The columns of covariates that a forecast does not depend on."""
+    config = model.config
+    if config.shrinkage < 1 or config.table is None:  # the network reads all of them
+        return []
+    known = [] if config.known_regression is not None else ["known", "calendar"]
+    return [name for role in (*known, "past", "fixed") for name in cast(list[str], config.table[role])]
 
 
 def _last_of_test(model: GatedRNNForForecasting, windows: Windows, chosen: np.ndarray) -> list[Drawn]:

@@ -45,7 +45,7 @@ from gatedrnn.training.optimise import (
     put_into,
     weights_of,
 )
-from gatedrnn.training.plain_part import begin_from_series, beside_path, beside_smoothers
+from gatedrnn.training.plain_part import begin_from_series, beside_path, beside_smoothers, choose_path_share
 from gatedrnn.training.refit import AGAIN, REFIT, Fitted, TrainAgain, fit_again
 from gatedrnn.training.resources import check_compiler, check_room, compile_kernels
 from gatedrnn.training.result import PlainPart, RunMeasured, RunResult
@@ -390,6 +390,9 @@ class Trainer:
         fitted: Fitted | None = None
         if isinstance(self.bare, GatedRNNForForecasting) and not settings.trial:
             fitted = fit_again(settings, data, self.bare, self.state.best_step, folder.path, train_again)
+        if self._shrinks_to_path():
+            validation = cast(Examples, data.evaluation["validation"])
+            choose_path_share(cast(GatedRNNForSequenceClassification, self.bare), validation, self.accelerator)
         # After the calibration, so that a run has one validation score: that of the model as it forecasts.
         evaluations = {split: self._evaluate(self.bare, split) for split in data.evaluation if split == "validation"}
         if not settings.trial:
@@ -400,6 +403,7 @@ class Trainer:
             }
         result = self._result(evaluations, 0.0 if fitted is None else fitted.seconds, self._plain_part())
         model = self.sharing.whole(lambda: build_model(settings, data))
+        model.config.path_share = self.bare.config.path_share
         if fitted is not None:
             final = fitted.final.config
             model.config.update({"shrinkage": final.shrinkage, "bands": final.bands})
@@ -417,6 +421,12 @@ class Trainer:
             told(self.told, "on_end", result)
         self.accelerator.wait_for_everyone()
         return result
+
+    def _shrinks_to_path(self) -> bool:
+        """Whether the answer is a number, with a linear path beside the network, and a validation part for both."""
+        regression = self.bare.config.problem_type == "regression" and self.data.labelled == "sequence"
+        beside = isinstance(self.bare, GatedRNNForSequenceClassification) and self.bare.linear_path is not None
+        return regression and beside and "validation" in self.data.evaluation
 
     def _plain_part(self) -> PlainPart | None:
         """The model beside its plain part, on what was held back from the training that it has had."""

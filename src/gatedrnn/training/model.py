@@ -23,7 +23,7 @@ from gatedrnn.models import (
 )
 from gatedrnn.models.forecast_configuration import GatedRNNForecastConfig
 from gatedrnn.models.forecast_units import LOGGED, Scale
-from gatedrnn.models.known_regression import effects_of, fit_known_regression
+from gatedrnn.models.known_regression import KnownRegression, effects_of, fit_known_regression
 from gatedrnn.models.modeling import GatedRNNPreTrainedModel
 from gatedrnn.models.opening import HEADS
 from gatedrnn.models.smoothing import LEAST_CHANGE, SMOOTHERS, SmoothingPast, smooth
@@ -45,7 +45,7 @@ LEAST = 0.1
 
 
 @lru_cache(maxsize=2)
-def known_regression(data: TaskData) -> dict[str, Any] | None:
+def known_regression(data: TaskData) -> KnownRegression | None:
     """The regression on the known covariates of a task of forecasts, fitted to its training part; None where they have
     no effect on values that were left out, or there are none."""
     train, inputs = cast(Windows, data.train), cast(dict[str, Any], data.model_inputs)
@@ -87,7 +87,7 @@ def typical_errors(data: TaskData) -> list[list[float]]:
 
 
 def _errors(
-    train: Windows, places: np.ndarray, config: GatedRNNForecastConfig, regression: dict[str, Any] | None
+    train: Windows, places: np.ndarray, config: GatedRNNForecastConfig, regression: KnownRegression | None
 ) -> torch.Tensor:
     """(windows, origins, horizon, smoothers and seasons), in units of the change at the origin; NaN where there is no
     value, or no change before it."""
@@ -113,7 +113,8 @@ def build_config(run: RunSettings, data: TaskData) -> GatedRNNConfig:
     ) | text_fields(run, data)
     if forecasts:
         options["typical_errors"] = typical_errors(data)
-        options["known_regression"] = known_regression(data)
+        curves = known_regression(data)
+        options["known_regression"] = None if curves is None else curves._asdict()
     if run.model.random_convolutions:
         options["longest_steps"] = int(cast(Examples, data.train).lengths.max())
     if run.backbone is not None:

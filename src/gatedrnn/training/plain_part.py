@@ -18,6 +18,7 @@ from gatedrnn.models.modeling import GatedRNNPreTrainedModel
 from gatedrnn.models.random_convolutions import ConvolutionPath
 from gatedrnn.training.evaluate import evaluate
 from gatedrnn.training.outcomes import Outcomes, difference_of, of_rows
+from gatedrnn.training.refit import SHRINKAGES, least_with_penalty
 from gatedrnn.training.result import Measure, PlainPart
 from gatedrnn.training.settings import RunSettings
 from gatedrnn.training.sharing import in_turns
@@ -102,7 +103,7 @@ def _sharpness(answers: np.ndarray, labels: np.ndarray) -> float:
 
 TEXTS, SERIES, FORECASTS = (
     "TF-IDF with logistic regression",
-    "random convolutions with a linear classifier",
+    "random convolutions with a linear model",
     "smoothers",
 )
 """The plain parts."""
@@ -113,6 +114,32 @@ class _Losses(NamedTuple):
 
     own: np.ndarray
     alone: np.ndarray
+
+
+@torch.no_grad()
+def choose_path_share(
+    model: GatedRNNForSequenceClassification, validation: Examples, accelerator: Accelerator
+) -> None:  # fmt: skip
+    """Set how far the answer of a model of numbers is that of its linear path, by absolute errors of the validation
+    part, as `refit.best_shrinkage` does for forecasts."""
+    errors = np.zeros((len(SHRINKAGES), len(validation)))
+
+    def off(rows: np.ndarray) -> np.ndarray:
+        batch = {name: tensor.to(accelerator.device) for name, tensor in validation.collate(rows).items()}
+        labels = batch.pop("labels")
+        both, path = model(**batch).logits[:, 0], model.path_alone(**batch)[:, 0]
+        network = (both - model.config.path_share * path) / (1 - model.config.path_share)
+        shares = torch.tensor(SHRINKAGES, device=both.device)[:, None]
+        return cast(np.ndarray, ((1 - shares) * network + shares * path - labels).abs().cpu().numpy())
+
+    batches = list(validation.evaluation_rows())
+    was_training = model.training
+    model.eval()
+    for rows, of_rows_ in zip(batches, in_turns(accelerator, off, batches), strict=True):
+        errors[:, rows] = of_rows_
+    model.train(was_training)
+    groups = len(validation) if validation.groups is None else len(np.unique(validation.groups))
+    model.config.path_share = SHRINKAGES[least_with_penalty(errors.mean(1).tolist(), groups)]
 
 
 def beside_path(
@@ -160,7 +187,8 @@ def beside_smoothers(
     model.config.shrinkage = 1.0
     alone = evaluate(model, windows, accelerator).outcomes
     model.config.shrinkage = shrinkage
-    return _beside(FORECASTS, split, "MASE", whole, alone)
+    name = FORECASTS if model.config.known_regression is None else f"{FORECASTS} with a regression on known columns"
+    return _beside(name, split, "MASE", whole, alone)
 
 
 def _beside(name: str, split: str, metric: Measure, whole: Outcomes, alone: Outcomes) -> PlainPart:

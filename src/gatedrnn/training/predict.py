@@ -202,13 +202,16 @@ def rows_of_series(finished: Finished, series: list[np.ndarray], labels: Sequenc
 
 
 def predicted_columns(
-    folder: Path, held: OnDisk, text_column: str | None, data_root: Path | None
+    folder: Path, held: OnDisk, text_column: str | None, data_root: Path | None, *, plain_part: bool = False
 ) -> tuple[RawTable, dict[str, list[Json]], list[str]]:
     """The columns of some data, those that a folder's model adds to them, and what is to be known of them; of a model
     of forecasts, the steps that come after them.
 
+    Args:
+        plain_part: take the model's smoothers or its linear path alone, without the network.
+
     Raises:
-        DataError: the model is a language model, or the data cannot be read or do not fit it.
+        DataError: the model is a language model, it has no plain part, or the data cannot be read or do not fit it.
     """
     labelled = labelled_by(folder)
     if labelled == "next":
@@ -217,6 +220,11 @@ def predicted_columns(
             "`gatedrnn generate` writes one"
         )
     finished = open_finished(folder)
+    if plain_part:
+        config = finished.model.config
+        if labelled != "future" and getattr(finished.model, "linear_path", None) is None:
+            raise DataError(f"{folder}: the model has no linear path beside its network; leave --baseline out")
+        config.update({"shrinkage" if labelled == "future" else "path_share": 1.0})
     if labelled == "future":
         if held.series is not None:
             raise DataError(f"{folder}: forecasts a table with a column of times; give one")

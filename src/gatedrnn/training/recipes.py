@@ -177,7 +177,10 @@ RECIPES: dict[str, dict[str, dict[str, Any]]] = {
 tests', at the tests' lengths too."""
 WHOLE: dict[str, dict[str, dict[str, Any]]] = {
     FORECAST: {"train": {"refit": True, "calibrate": True, "weights": "last"}},
-    SERIES: _SERIES_WHOLE, SERIES_REGRESSION: {**_SERIES_WHOLE, "train": {"total_steps": 500, "validate_every": 0}},
+    SERIES: _SERIES_WHOLE,
+    SERIES_REGRESSION: {
+        "model": _SERIES_WHOLE["model"], "train": {"total_steps": 500, "validate_every": 0, "weights": "last"},
+    },
     TEXT: _TEXT_WHOLE, TEXT_REGRESSION: _TEXT_WHOLE,
 }  # fmt: skip
 """The settings by task and part that `train` and `forecast` take besides, or instead. `compare` is of cells, and leaves

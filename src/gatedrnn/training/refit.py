@@ -79,12 +79,16 @@ def best_shrinkage(errors: Sequence[Errors], windows: int) -> int:
         errors: one for each of `SHRINKAGES`.
         windows: forecasts of the part that do not overlap.
     """
-    expected = FEW + (MANY - FEW) * min(1.0, windows / ENOUGH_WINDOWS)
+    means = [float(np.nanmean(e.scaled)) if np.isfinite(e.scaled).any() else np.inf for e in errors]
+    return least_with_penalty(means, windows)
+
+
+def least_with_penalty(means: Sequence[float], examples: int) -> int:
+    """The index in `SHRINKAGES` of the smallest mean error of so many independent examples, with a penalty on what is
+    not expected: few must speak for the network, many against it."""
+    expected = FEW + (MANY - FEW) * min(1.0, examples / ENOUGH_WINDOWS)
     costs = [
-        float(np.nanmean(error.scaled)) * (1 + PENALTY * abs(shrinkage - expected))
-        if np.isfinite(error.scaled).any()
-        else np.inf
-        for error, shrinkage in zip(errors, SHRINKAGES, strict=True)
+        mean * (1 + PENALTY * abs(shrinkage - expected)) for mean, shrinkage in zip(means, SHRINKAGES, strict=True)
     ]
     return int(np.argmin(costs))
 

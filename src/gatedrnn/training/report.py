@@ -228,6 +228,7 @@ def write_report(path: Path) -> Path:
         sources=folder.sources(),
         samples=read_json(folder.samples) if folder.samples.exists() else {},
         said=[
+            *(forecasts.on_unused() if forecasts else []),
             *([result.plain_part.sentence()] if result.plain_part else []),
             *(standing.sentences(scores=False) if standing else []),
             *(map(_sentence, forecasts.sentences()) if forecasts else []),

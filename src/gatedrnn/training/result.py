@@ -224,6 +224,10 @@ Measure: TypeAlias = Literal["log loss", "mean squared error", "MASE"]
 """The measure of errors; squares in units of the labels' variance."""
 
 
+PLAIN_PART = "plain-part"
+"""The name of a model's plain part as a baseline of `gatedrnn predict`."""
+
+
 class PlainPart(Record):
     """A model beside its plain part alone, on a part of the data that neither was fitted to."""
 
@@ -252,13 +256,17 @@ class PlainPart(Record):
         """Whether the plain part would do."""
         scores = f"{self.split} {self.metric} {self.alone:.4f}, with the gated network {self.score:.4f}"
         of = plural(self.examples, self.unit)
+        if self.low == self.high == 0:
+            said = f"The network has no part in the answer, which is that of {self.name} alone"
+            return f"{said}: {self.split} {self.metric} {self.alone:.4f}."
         if not math.isfinite(self.low):
             return f"Whether the network does better than its plain part ({self.name}), {of} cannot tell: {scores}."
         interval = f"95 % interval of the difference {self.low:+.4f} to {self.high:+.4f}, {of}"
         if self.lowers:
             return f"The gated network does better than its plain part alone, {self.name}: {scores} ({interval})."
         name = self.name[0].upper() + self.name[1:]
-        return f"No gain over the plain method is shown: use it. {name} alone: {scores} ({interval})."
+        use = f"use it (gatedrnn predict RUN FILE --baseline {PLAIN_PART})"
+        return f"No gain over the plain method is shown: {use}. {name} alone: {scores} ({interval})."
 
 
 class RunMeasured(Record):
@@ -336,7 +344,7 @@ class Standing(Record):
         Args:
             scores: those of the baselines are among them; leave them out where a table has them.
         """
-        lines = [self._verdict()] if self.plain else []
+        lines = [self._verdict(), *self._command()] if self.plain else []
         if self.plain and scores:
             rows = (f"{plain.name} {_shown(plain.score)} ({plain.seconds:.1f} s)" for plain in self.ranked())
             lines.append(f"Plain baselines on the same test split, {self._metric}: {', '.join(rows)}.")
@@ -357,6 +365,18 @@ class Standing(Record):
     def ranked(self) -> list[Plain]:
         """The baselines, the best first."""
         return sorted(self.plain, key=lambda plain: plain.score, reverse=self.higher_is_better)
+
+    def _command(self) -> list[str]:
+        """The command that forecasts with the best of the baselines that are not worse than the run."""
+        best = next((plain.name for plain in self.ranked() if plain.against != "worse"), None)
+        if best is None or not self.of_forecasts:
+            return []
+        return [f"To forecast with it: gatedrnn predict RUN TABLE --baseline '{best}' --output FILE."]
+
+    @property
+    def of_forecasts(self) -> bool:
+        """Whether the task is one of forecasts, whose baselines `gatedrnn predict` has."""
+        return self.metric == "mase"
 
     @property
     def _metric(self) -> str:
