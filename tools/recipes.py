@@ -22,6 +22,7 @@ TABLES = (
     "jb_monthly-robberies", "jb_monthly-sunspots", "jb_monthly_champagne_sales",
 )  # fmt: skip
 """Names of series in tables as people have them: yearly, monthly, daily and of half hours, of 105 to 3,650 steps."""
+TEXTS = ("MR", "SUBJ", "CR", "TREC", "AG News", "NSMC")
 
 
 def run(tool: str, *arguments: object) -> None:

@@ -54,6 +54,8 @@ class TaskData:
     tokenizer: PreTrainedTokenizerFast | None = None
     texts: dict[str, Texts] = field(default_factory=dict)
     """Raw texts by split, for text tasks."""
+    undivided: bool = False
+    """Whether letters of scripts without blanks between words are a notable share of the training texts."""
     table: "SeriesTable | None" = None
     """The table of forecasts, with the times after the last values that have known covariates."""
 

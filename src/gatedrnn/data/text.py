@@ -17,6 +17,7 @@ from gatedrnn.data.label_arrays import (
     of_groups,
     of_times,
 )
+from gatedrnn.data.scripts import MIN_SHARE, undivided_share
 from gatedrnn.data.settings import TaggingTask, TextFiles, TextRegressionTask, TextTask
 from gatedrnn.data.task import TaskData, Texts
 from gatedrnn.data.tokenizers import learn_tokenizer
@@ -59,7 +60,16 @@ def _load(name: str, settings: TextTask | TextRegressionTask, hub: str | None) -
     check_unlike(splits["train"])
     rows = sum(len(table.texts) for table in splits.values())
     LOG.info("tokenising %s texts of %s by %s", f"{rows:,}", name, settings.tokenizer)
-    tokenizer = learn_tokenizer(settings.tokenizer, splits["train"].texts, settings.min_count, settings.vocabulary_size)
+    share = undivided_share(splits["train"].texts)
+    undivided = share >= MIN_SHARE
+    if undivided:
+        notes.append(
+            f"Scripts without blanks between words have {share:.0%} of the letters (as Chinese, Japanese, Thai, Lao, "
+            "Khmer and Burmese): each of these letters is read by itself, in n-grams with its neighbours."
+        )
+    tokenizer = learn_tokenizer(
+        settings.tokenizer, splits["train"].texts, settings.min_count, settings.vocabulary_size, undivided=undivided
+    )
     # What a file is read by that the model is used on; `model_max_length` is transformers' own name.
     longest = settings.max_tokens or WHOLE
     tokenizer.model_max_length = longest
@@ -94,6 +104,7 @@ def _load(name: str, settings: TextTask | TextRegressionTask, hub: str | None) -
         notes=notes,
         tokenizer=tokenizer,
         texts=texts,
+        undivided=undivided,
     )
 
 

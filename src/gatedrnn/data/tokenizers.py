@@ -1,12 +1,15 @@
 """Tokenizers learned on the training split alone, as Hugging Face tokenizers that a model folder can carry."""
 
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast
+
+from gatedrnn.data.scripts import UNDIVIDED
 
 PAD, UNK, EOS = "<pad>", "<unk>", "<eos>"
 SPECIAL = [PAD, UNK]
@@ -18,6 +21,10 @@ BY_LINE = ("words", "whitespace", "tokens")
 AT_ONCE = 1 << 18  # characters that are encoded together
 WORD = r"\w+|[^\w\s]"
 """A word, or a mark by itself, as "pieces" splits texts."""
+LETTER = rf"[{UNDIVIDED}]\p{{M}}*"
+"""A letter of a script without blanks between words, with its vowel signs and tone marks."""
+UNDIVIDED_WORD = rf"{LETTER}|[\w&&[^{UNDIVIDED}]]+|[^\w\s]"
+"""The same where texts have such letters, each of which is a word by itself."""
 LONGEST_WORD = 16
 """Characters of a token of "pieces" at most; longer words are read in pieces. Few words of any language are longer, and
 a model that knows the characters of a token has a row as wide as the longest."""
@@ -29,7 +36,12 @@ CONTINUES = "##"
 
 
 def learn_tokenizer(
-    kind: str, texts: Iterable[str], min_count: int, vocabulary_size: int, stream: bool = False
+    kind: str,
+    texts: Iterable[str],
+    min_count: int,
+    vocabulary_size: int,
+    stream: bool = False,
+    undivided: bool = False,
 ) -> PreTrainedTokenizerFast:
     """A tokenizer learned from `texts`.
 
@@ -41,12 +53,15 @@ def learn_tokenizer(
         min_count: times a word or character (for bpe, a pair) must occur to enter the vocabulary.
         vocabulary_size: bpe only: tokens in the vocabulary at most.
         stream: for running text: with <eos>, without <pad>; bpe keeps capitals and line breaks.
+        undivided: of "pieces": letters of scripts without blanks between words are tokens of their own.
     """
     special = SPECIAL_OF_STREAM if stream else SPECIAL
     # A text may hold them (WikiText has <unk> for its rare words): they are not learned as words once more.
     texts = (re.sub("|".join(special), " ", text) for text in texts)
     if kind == "pieces":
-        return PreTrainedTokenizerFast(tokenizer_object=_of_pieces(texts, min_count), pad_token=PAD, unk_token=UNK)
+        return PreTrainedTokenizerFast(
+            tokenizer_object=_of_pieces(texts, min_count, undivided), pad_token=PAD, unk_token=UNK
+        )
     if kind in ("bpe", "bytes"):
         tokenizer, trainer = _of_bytes(kind, min_count, vocabulary_size, special)
         tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=not stream)
@@ -86,14 +101,14 @@ def learn_tokenizer(
     )  # fmt: skip
 
 
-def _of_pieces(texts: Iterable[str], min_count: int) -> Tokenizer:
+def _of_pieces(texts: Iterable[str], min_count: int, undivided: bool) -> Tokenizer:
     """Words that are frequent enough as they are, others as the longest pieces that the vocabulary has, from the left.
 
     A piece is a part of at least two different words, or one character, so that a word is unknown as a whole only where
     training never saw one of its characters.
     """
     normalizer = normalizers.Sequence([normalizers.NFC(), normalizers.Lowercase()])
-    splitter = pre_tokenizers.Split(Regex(WORD), behavior="removed", invert=True)
+    splitter = pre_tokenizers.Split(Regex(UNDIVIDED_WORD if undivided else WORD), behavior="removed", invert=True)
     counts = Counter(word for text in texts for word, _ in splitter.pre_tokenize_str(normalizer.normalize_str(text)))
     words = [word for word, count in _ordered(counts) if count >= min_count and len(word) <= LONGEST_WORD][:MOST_WORDS]
     begins, goes_on = Counter[str](), Counter[str]()
@@ -103,12 +118,20 @@ def _of_pieces(texts: Iterable[str], min_count: int) -> Tokenizer:
                 (goes_on if start else begins)[word[start:stop]] += 1
     alphabet, known = sorted(set("".join(counts))), set(words)
     pieces = [piece for piece in [*alphabet, *_shared(begins)] if piece not in known]
-    pieces += [CONTINUES + piece for piece in [*alphabet, *_shared(goes_on)]]
+    # A letter that is always a word by itself continues none.
+    inside = [letter for letter in alphabet if letter in goes_on or not is_letter(letter)] if undivided else alphabet
+    pieces += [CONTINUES + piece for piece in [*inside, *_shared(goes_on)]]
     vocabulary = {token: number for number, token in enumerate([*SPECIAL, *words, *pieces])}
     tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token=UNK, continuing_subword_prefix=CONTINUES))
     tokenizer.normalizer, tokenizer.pre_tokenizer = normalizer, splitter
     tokenizer.decoder = decoders.WordPiece(prefix=CONTINUES, cleanup=False)
     return tokenizer
+
+
+def is_letter(token: str) -> bool:
+    """Whether a token is one letter of a script without blanks between words, with its signs and marks."""
+    first, *others = token.removeprefix(CONTINUES) or " "
+    return re.match(f"[{UNDIVIDED}]", first) is not None and all(unicodedata.category(c)[0] == "M" for c in others)
 
 
 def _ordered(counts: Counter[str]) -> list[tuple[str, int]]:

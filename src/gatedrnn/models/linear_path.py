@@ -1,5 +1,7 @@
 """A linear model of a text's n-grams beside the network: everything it reads follows from the token numbers."""
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
@@ -18,7 +20,10 @@ class LinearPath(nn.Module):
     grams, are each brought to length 1 (as scikit-learn's `TfidfVectorizer(sublinear_tf=True)` does for each of two
     kinds of features). Its weights are fitted before the network is trained, and are not trained with it.
 
-    Features are numbered: tokens as the vocabulary numbers them, then pairs, then grams.
+    Of texts without blanks between words, whose tokens are letters, three neighbouring tokens are a feature too, and
+    all features are brought to length 1 together: `config.linear_path` then has a number of "triples".
+
+    Features are numbered: tokens as the vocabulary numbers them, then pairs, then triples, then grams.
     """
 
     def __init__(self, config: GatedRNNConfig) -> None:
@@ -26,12 +31,18 @@ class LinearPath(nn.Module):
         assert config.vocab_size is not None and config.linear_path is not None
         self.tokens, self.padding = config.vocab_size, config.pad_token_id
         sizes = config.linear_path
-        self.words = config.vocab_size + sizes["pairs"]
+        self.words = config.vocab_size + sizes["pairs"] + sizes.get("triples", 0)
         self.features = self.words + sizes["grams"]
+        self.one_length = self.features if "triples" in sizes else self.words
+        """The number of the first features that are brought to length 1 together; the others are by themselves."""
         self.pairs: Tensor
+        self.triples: Tensor | None
         self.grams: Tensor
         # A pair is a number: first · tokens + second; rising, so that one is found by halving.
         self.register_buffer("pairs", torch.zeros(sizes["pairs"], dtype=torch.int64))
+        # A triple likewise: the number of its first two among pairs · tokens + third.
+        triples = torch.zeros(sizes["triples"], dtype=torch.int64) if "triples" in sizes else None
+        self.register_buffer("triples", triples)
         self.register_buffer("grams", torch.zeros(config.vocab_size, sizes["grams_per_token"], dtype=torch.int32))
         self.idf = nn.Parameter(torch.empty(self.features), requires_grad=False)
         self.weight = nn.Parameter(torch.empty(config.num_labels, self.features), requires_grad=False)
@@ -57,10 +68,16 @@ class LinearPath(nn.Module):
         valid = torch.ones_like(input_ids, dtype=torch.bool) if mask is None else mask
         tokens = torch.where(valid, input_ids, nothing)
         both = valid[:, 1:] & valid[:, :-1]
-        pairs = torch.where(both, self._number_of(input_ids[:, :-1] * self.tokens + input_ids[:, 1:]), nothing)
+        known, place = _found(self.pairs, input_ids[:, :-1] * self.tokens + input_ids[:, 1:])
+        features = [tokens, torch.where(both & known, place + self.tokens, nothing)]
+        if self.triples is not None:
+            first_two = both & known
+            known, place = _found(self.triples, place[:, :-1] * self.tokens + input_ids[:, 2:])
+            known = known & first_two[:, :-1] & valid[:, 2:]
+            features.append(torch.where(known, place + (self.tokens + len(self.pairs)), nothing))
         grams = self.grams[input_ids].long()
         grams = torch.where(valid.unsqueeze(2) & (grams > 0), grams + (self.words - 1), nothing)
-        return torch.cat([tokens, pairs, grams.flatten(1)], dim=1)
+        return torch.cat([*features, grams.flatten(1)], dim=1)
 
     def _in_sparse_rows(self, ids: Tensor) -> Tensor:
         """(batch, labels): the sum over each text's features of weight times TF-IDF."""
@@ -68,7 +85,7 @@ class LinearPath(nn.Module):
         keys, counts = torch.unique((rows * (self.features + 1) + ids)[ids < self.features], return_counts=True)
         row, feature = keys // (self.features + 1), keys % (self.features + 1)
         values = (1 + counts.to(self.idf.dtype).log()) * self.idf[feature]
-        block = 2 * row + (feature >= self.words)
+        block = 2 * row + (feature >= self.one_length)
         squares = values.new_zeros(2 * len(ids)).index_add(0, block, values.square())
         values = values / squares[block].sqrt().clamp(min=SMALLEST)
         return values.new_zeros(len(ids), len(self.bias)).index_add(
@@ -80,16 +97,24 @@ class LinearPath(nn.Module):
         counts = self.idf.new_zeros(ids.shape[0], self.features + 1)
         counts = counts.scatter_add(1, ids, torch.ones_like(ids, dtype=counts.dtype))[:, : self.features]
         values = torch.where(counts > 0, 1 + counts.clamp(min=1).log(), 0) * self.idf
-        kinds = values[:, : self.words], values[:, self.words :]
+        kinds = values[:, : self.one_length], values[:, self.one_length :]
         return torch.cat([normalize(block, eps=SMALLEST) for block in kinds], dim=1) @ self.weight.t()
 
-    def _number_of(self, pairs: Tensor) -> Tensor:
-        """The features that pairs are, `features` where there is none. Halving, since ONNX has no search."""
-        size = len(self.pairs)
-        if not size:
-            return torch.full_like(pairs, self.features)
-        index = torch.zeros_like(pairs)
-        for power in reversed(range(size.bit_length())):
-            further = index + (1 << power)
-            index = torch.where((further < size) & (self.pairs[further.clamp(max=size - 1)] <= pairs), further, index)
-        return torch.where(self.pairs[index] == pairs, index + self.tokens, self.features)
+
+class _Places(NamedTuple):
+    """Where numbers stand in a table."""
+
+    known: Tensor
+    place: Tensor
+
+
+def _found(table: Tensor, numbers: Tensor) -> _Places:
+    """Which of `numbers` a rising table has, and where; halving, since ONNX has no search."""
+    size = len(table)
+    if not size:
+        return _Places(torch.zeros_like(numbers, dtype=torch.bool), torch.zeros_like(numbers))
+    index = torch.zeros_like(numbers)
+    for power in reversed(range(size.bit_length())):
+        further = index + (1 << power)
+        index = torch.where((further < size) & (table[further.clamp(max=size - 1)] <= numbers), further, index)
+    return _Places(table[index] == numbers, index)

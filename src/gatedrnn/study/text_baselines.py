@@ -1,4 +1,5 @@
-"""Baselines of texts: linear models on TF-IDF of words and of pairs; of tagged words, the most frequent tag of each;
+"""Baselines of texts: linear models on TF-IDF of words and their pairs, and of character n-grams; of tagged words, the
+most frequent tag of each;
 of running text, an interpolated n-gram model with modified Kneser-Ney smoothing:
 
     P_k(w | c) = max(n(c w) - D(n(c w)), 0) / n(c) + gamma(c) P_{k-1}(w | c without its first token)
@@ -10,7 +11,8 @@ are how many tokens follow c with a count of 1, of 2, of 3 or more. P_0 is unifo
 Reference: Chen and Goodman 1999, Computer Speech and Language 13, 359-394 ("modified Kneser-Ney").
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -128,19 +130,60 @@ SURE = 10.0
 """The score of a label that every training row has; with another sign of one that none has."""
 
 
+class _Features:
+    """TF-IDF of the texts of each split, computed once for all models that read it."""
+
+    def __init__(self, data: TaskData, **how: Any) -> None:
+        self._data, self._how = data, how
+        self._of = dict[str, Any]()
+        self._vectorizer: Any = None
+
+    def of(self, split: str) -> Any:
+        """(texts, features), sparse.
+
+        Raises:
+            ValueError: the training texts have no features.
+        """
+        from sklearn.feature_extraction.text import TfidfVectorizer
+
+        if self._vectorizer is None:
+            vectorizer = TfidfVectorizer(sublinear_tf=True, **self._how)
+            self._of["train"] = vectorizer.fit_transform(self._data.texts["train"].texts)
+            self._vectorizer = vectorizer
+        if split not in self._of:
+            self._of[split] = self._vectorizer.transform(self._data.texts[split].texts)
+        return self._of[split]
+
+
 def text_baselines(data: TaskData) -> Iterator[tuple[str, Fit]]:
-    """Each with its name."""
+    """Each with its name; of words and of characters in turn, the models that are fitted sooner first."""
     train = training_of(data)
     if data.labelled == "step":
         yield "most frequent tag of a word", lambda: _tags(data)
-    elif train.several:
-        yield "TF-IDF bigrams + logistic regression for each label", lambda: _linear(data, _one_for_each())
+        return
+    features = {
+        "bigrams": _Features(data, ngram_range=(1, 2)),
+        "character n-grams": _Features(data, **_characters(data.undivided)),
+    }
+    models: dict[str, Callable[[], Any]]
+    if train.several:
+        models = {"logistic regression for each label": _one_for_each}
     elif train.are_numbers:
-        yield "TF-IDF bigrams + ridge", lambda: _linear(data, _ridge())
-    elif train.metric == "log_loss":
-        yield "TF-IDF bigrams + logistic regression", lambda: _linear(data, _logistic())
+        models = {"ridge": _ridge}
+    elif train.metric == "log_loss":  # of probabilities, which a support vector machine has none of
+        models = {"logistic regression": _logistic}
     else:
-        yield "TF-IDF bigrams + LinearSVC", lambda: _linear(data, _support_vectors())
+        models = {"LinearSVC": _support_vectors, "logistic regression": _logistic}
+    for model, make in models.items():
+        for kind, read in features.items():
+            yield f"TF-IDF {kind} + {model}", partial(_linear, data, read, make)
+
+
+def _characters(undivided: bool) -> dict[str, Any]:
+    """How characters are read: within words and their edges, or across all where words are not divided by blanks."""
+    if undivided:
+        return {"analyzer": "char", "ngram_range": (1, 3)}
+    return {"analyzer": "char_wb", "ngram_range": (1, 5)}
 
 
 def _support_vectors() -> Any:
@@ -167,36 +210,30 @@ def _ridge() -> Any:
     return RidgeCV(PENALTIES)
 
 
-def _linear(data: TaskData, model: Any) -> Fitted | None:
-    """Fit a linear model; None if the texts hold no word of two letters or more: scikit-learn's rule leaves shorter
-    ones out.
+def _linear(data: TaskData, read: _Features, make: Callable[[], Any]) -> Fitted | None:
+    """Fit a linear model; None if the texts have no features, as where no word has two letters or more: scikit-learn's
+    rule leaves shorter ones out.
     """
-    from sklearn.feature_extraction.text import TfidfVectorizer
-    from sklearn.pipeline import make_pipeline
-
     train = training_of(data)
-    words = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True)
     try:
-        features = words.fit_transform(data.texts["train"].texts)
+        features = read.of("train")
     except ValueError:
         return None
     always = np.asarray(train.labels.all(0))
     seen = np.asarray(train.labels.any(0) & ~always)
+    model = make()
     model.fit(features, train.labels[:, seen].astype(np.int64) if train.several else train.labels)
-    pipeline = make_pipeline(words, model)
 
     def answer(split: str) -> Outcomes:
-        examples, texts = _examples(data, split), data.texts[split].texts
+        examples = _examples(data, split)
         if examples.metric is None:
-            return answered(pipeline.predict(texts), examples)
-        return judge(examples, _outputs(pipeline, examples, texts, seen, always)).outcomes
+            return answered(model.predict(read.of(split)), examples)
+        return judge(examples, _outputs(model, examples, read.of(split), seen, always)).outcomes
 
     return Fitted(_size(model), answer)
 
 
-def _outputs(
-    pipeline: Any, examples: Examples, texts: list[str], seen: np.ndarray, always: np.ndarray
-) -> list[np.ndarray]:
+def _outputs(model: Any, examples: Examples, features: Any, seen: np.ndarray, always: np.ndarray) -> list[np.ndarray]:
     """The outputs in the form of a model's: numbers, or scores of classes or labels.
 
     Args:
@@ -204,12 +241,12 @@ def _outputs(
         always: those that all training rows have.
     """
     if examples.are_numbers:
-        return list(np.asarray(pipeline.predict(texts))[:, None])
-    scores = np.asarray(pipeline.decision_function(texts))
+        return list(np.asarray(model.predict(features))[:, None])
+    scores = np.asarray(model.decision_function(features))
     if not examples.several:
         return list(scores if scores.ndim == 2 else np.stack([np.zeros(len(scores)), scores], axis=1))
-    outputs = np.tile(np.where(always, SURE, -SURE), (len(texts), 1))
-    outputs[:, seen] = scores.reshape(len(texts), -1)
+    outputs = np.tile(np.where(always, SURE, -SURE), (len(scores), 1))
+    outputs[:, seen] = scores.reshape(len(scores), -1)
     return list(outputs)
 
 

@@ -13,7 +13,7 @@ from sklearn.preprocessing import normalize
 from sklearn.utils.extmath import randomized_svd
 
 from gatedrnn.data import Examples, TaskData
-from gatedrnn.data.tokenizers import CONTINUES, PAD, UNK
+from gatedrnn.data.tokenizers import CONTINUES, PAD, UNK, is_letter
 from gatedrnn.models.grams import CharacterEmbedding
 from gatedrnn.models.linear_path import LinearPath
 from gatedrnn.models.modeling import EMBEDDING_STD, GatedRNNPreTrainedModel
@@ -86,6 +86,32 @@ def frequent_pairs(texts: Sequence[np.ndarray], vocabulary: int, most: int) -> n
     return np.sort(numbers[np.argsort(-counts, kind="stable")[:most]])
 
 
+def frequent_triples(texts: Sequence[np.ndarray], pairs: np.ndarray, vocabulary: int, most: int) -> np.ndarray:
+    """Three neighbouring tokens, of which the first two are among `pairs`, as numbers, place of the pair · vocabulary +
+    third; the most frequent ones, rising, int64.
+
+    Example:
+        >>> frequent_triples([np.array([3, 4, 3, 4, 3])], np.array([34]), vocabulary=10, most=1)
+        array([3])
+    """
+    triples = [_triples(text, pairs, vocabulary) for text in texts]
+    numbers, counts = np.unique(np.concatenate([np.empty(0, dtype=np.int64), *triples]), return_counts=True)
+    return np.sort(numbers[np.argsort(-counts, kind="stable")[:most]])
+
+
+def _triples(text: np.ndarray, pairs: np.ndarray, vocabulary: int) -> np.ndarray:
+    places = _places(pairs, text[:-2] * vocabulary + text[1:-1])
+    return (places * vocabulary + text[2:])[places >= 0]
+
+
+def _places(table: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+    """Where numbers stand in a rising table; -1 where they do not."""
+    if not len(table):
+        return np.full(len(numbers), -1)
+    places = np.minimum(np.searchsorted(table, numbers), len(table) - 1)
+    return np.where(table[places] == numbers, places, -1)
+
+
 WINDOW = 5
 """Tokens to each side that keep a token company."""
 SMOOTHING = 0.75
@@ -143,7 +169,7 @@ def class_ratios(texts: Sequence[np.ndarray], labels: np.ndarray, vocabulary: in
 COMPOSED, LINEAR = (1, 4), (2, 5)
 """Characters of the n-grams that tokens are composed of, and that a linear path reads."""
 MOST_PAIRS, MOST_GRAMS = 100_000, 100_000
-"""The most pairs and n-grams of a linear path."""
+"""The most pairs (and as many triples), and n-grams of a linear path."""
 STRENGTH, PENALTY = 10.0, 1.0
 """The strength of a linear path's logistic regression, scikit-learn's C, and the penalty of its ridge regression,
 alpha."""
@@ -155,6 +181,8 @@ class LinearTables(NamedTuple):
     """The tables that a linear path reads beside tokens."""
 
     pairs: np.ndarray
+    triples: np.ndarray | None
+    """None where blanks are between words."""
     grams: GramTable
 
 
@@ -165,8 +193,9 @@ def text_fields(run: RunSettings, data: TaskData) -> dict[str, int | dict[str, i
         composed = _composed(data, run.model.character_grams)
         fields |= {"character_grams": composed.grams, "grams_per_token": composed.table.shape[1]}
     if run.model.linear_path:
-        pairs, grams = _linear(data)
+        pairs, triples, grams = _linear(data)
         sizes = {"pairs": len(pairs), "grams": grams.grams, "grams_per_token": grams.table.shape[1]}
+        sizes |= {} if triples is None else {"triples": len(triples)}
         fields["linear_path"] = sizes
     return fields
 
@@ -177,8 +206,10 @@ def fill_tables(model: GatedRNNPreTrainedModel, run: RunSettings, data: TaskData
         if isinstance(module, CharacterEmbedding):
             module.grams.copy_(torch.from_numpy(_composed(data, run.model.character_grams).table))
         elif isinstance(module, LinearPath):
-            pairs, grams = _linear(data)
+            pairs, triples, grams = _linear(data)
             module.pairs.copy_(torch.from_numpy(pairs))
+            if module.triples is not None and triples is not None:
+                module.triples.copy_(torch.from_numpy(triples))
             module.grams.copy_(torch.from_numpy(grams.table))
 
 
@@ -210,7 +241,8 @@ def fit_linear_path(
     idf = np.log((1 + len(texts)) / (1 + np.asarray((tf_idf > 0).sum(0)).ravel())) + 1
     tf_idf.data = 1 + np.log(tf_idf.data)
     tf_idf = (tf_idf @ sp.diags(idf)).tocsr()
-    features = sp.hstack([normalize(kind) for kind in (tf_idf[:, : path.words], tf_idf[:, path.words :])]).tocsr()
+    kinds = tf_idf[:, : path.one_length], tf_idf[:, path.one_length :]
+    features = sp.hstack([normalize(kind) for kind in kinds if kind.shape[1]]).tocsr()
     if labels.ndim == 2:
         parts = [_logistic(features, label.astype(np.int64), 2, weights) for label in labels.T]
         weight, bias = (
@@ -247,15 +279,18 @@ def _logistic(
 def features_of(path: LinearPath, texts: Sequence[np.ndarray]) -> sp.csr_matrix:
     """The counts that a path makes of texts without padding, sparse: (texts, features)."""
     pairs, table = path.pairs.numpy(), path.grams.numpy()
+    triples = None if path.triples is None else path.triples.numpy()
     rows, columns = [], []
     for row, text in enumerate(texts):
-        both = text[:-1] * path.tokens + text[1:]
-        place = np.searchsorted(pairs, both)
-        known = place[pairs[np.minimum(place, len(pairs) - 1)] == both] if len(pairs) else place[:0]
+        places = _places(pairs, text[:-1] * path.tokens + text[1:])
+        numbers = [text, places[places >= 0] + path.tokens]
+        if triples is not None:
+            places = _places(triples, _triples(text, pairs, path.tokens))
+            numbers.append(places[places >= 0] + path.tokens + len(pairs))
         grams = table[text]
-        numbers = np.concatenate([text, known + path.tokens, grams[grams > 0].astype(np.int64) + path.words - 1])
-        columns.append(numbers)
-        rows.append(np.full(len(numbers), row))
+        numbers.append(grams[grams > 0].astype(np.int64) + path.words - 1)
+        columns.append(np.concatenate(numbers))
+        rows.append(np.full(len(columns[-1]), row))
     every = np.concatenate(rows), np.concatenate(columns)
     return sp.coo_matrix((np.ones(len(every[0])), every), (len(texts), path.features)).tocsr()
 
@@ -282,9 +317,13 @@ def _composed(data: TaskData, most: int) -> GramTable:
 
 @lru_cache(maxsize=2)
 def _linear(data: TaskData) -> LinearTables:
-    tokens = _tokens(data)
-    pairs = frequent_pairs(_examples(data).inputs, len(tokens), MOST_PAIRS)
-    return LinearTables(pairs, gram_table(tokens, _occurrences(data).tolist(), *LINEAR, most=MOST_GRAMS))
+    tokens, texts = _tokens(data), _examples(data).inputs
+    pairs, triples = frequent_pairs(texts, len(tokens), MOST_PAIRS), None
+    if data.undivided:
+        triples = frequent_triples(texts, pairs, len(tokens), MOST_PAIRS)
+        # A character by itself is a token already, and its n-grams are pairs and triples.
+        tokens = [PAD if len(token) == 1 or is_letter(token) else token for token in tokens]
+    return LinearTables(pairs, triples, gram_table(tokens, _occurrences(data).tolist(), *LINEAR, most=MOST_GRAMS))
 
 
 def _examples(data: TaskData) -> Examples:
