@@ -62,5 +62,6 @@ if __name__ == "__main__":
         run("recipe_forecasts", sets, kept / "forecasts")
     with TemporaryDirectory() as folder:
         run("recipe_series", kept / "series.json", *series_sets(data, Path(folder)), "--seeds", 1)
-    run("recipe_texts", data, kept / "texts.json", "--part", "test", "--rows", 500, 2_000, "--seeds", 3)
-    run("recipe_texts", data, kept / "texts.json", "--part", "test", "--rows", 10_000, 0, "--seeds", 1)
+    texts = (data, kept / "texts.json", "--part", "test", "--sets", *TEXTS)
+    run("recipe_texts", *texts, "--rows", 500, 2_000, "--seeds", 3)
+    run("recipe_texts", *texts, "--rows", 10_000, 0, "--seeds", 1)

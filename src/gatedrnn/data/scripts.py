@@ -14,9 +14,9 @@ UNDIVIDED = (
 )
 """Ranges of a regular expression's class: letters, vowel signs and digits of these scripts. Korean has blanks between
 words, and Tibetan a mark between syllables: they are not among them."""
-MIN_SHARE = 0.05
-"""The least share of such letters for which texts are read by them. It is low, since it decides on these letters alone:
-other words of the same texts are read as they are elsewhere."""
+MIN_SHARE = 0.1
+"""The least share of letters for which texts are read as their script has it: of these scripts letter by letter, of all
+others by words and n-grams within words. It is low, so that texts of both kinds are read in both ways."""
 _UNDIVIDED, _LETTERS = re.compile(f"[{UNDIVIDED}]"), re.compile(rf"[^\W\d_{UNDIVIDED}]")
 
 
@@ -34,8 +34,3 @@ def undivided_share(texts: Iterable[str]) -> float:
         undivided += len(_UNDIVIDED.findall(text))
         others += len(_LETTERS.findall(text))
     return undivided / max(1, undivided + others)
-
-
-def are_undivided(texts: Iterable[str]) -> bool:
-    """Whether at least `MIN_SHARE` of the letters of texts belong to scripts without blanks between words."""
-    return undivided_share(texts) >= MIN_SHARE

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 from transformers import PreTrainedTokenizerFast
 
 from gatedrnn.data.batches import Examples, TrainingSource
+from gatedrnn.data.scripts import MIN_SHARE
 from gatedrnn.data.stream import Lanes
 from gatedrnn.data.windows import Windows
 from gatedrnn.records import Json
@@ -54,10 +55,15 @@ class TaskData:
     tokenizer: PreTrainedTokenizerFast | None = None
     texts: dict[str, Texts] = field(default_factory=dict)
     """Raw texts by split, for text tasks."""
-    undivided: bool = False
-    """Whether letters of scripts without blanks between words are a notable share of the training texts."""
+    undivided_share: float = 0.0
+    """The share of the training texts' letters that belong to scripts without blanks between words."""
     table: "SeriesTable | None" = None
     """The table of forecasts, with the times after the last values that have known covariates."""
+
+    @property
+    def undivided(self) -> bool:
+        """Whether so many letters belong to scripts without blanks between words that texts are read by them."""
+        return self.undivided_share >= MIN_SHARE
 
     @property
     def steps(self) -> int:

@@ -104,7 +104,7 @@ def _load(name: str, settings: TextTask | TextRegressionTask, hub: str | None) -
         notes=notes,
         tokenizer=tokenizer,
         texts=texts,
-        undivided=undivided,
+        undivided_share=share,
     )
 
 

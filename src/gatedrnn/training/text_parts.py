@@ -13,6 +13,7 @@ from sklearn.preprocessing import normalize
 from sklearn.utils.extmath import randomized_svd
 
 from gatedrnn.data import Examples, TaskData
+from gatedrnn.data.scripts import MIN_SHARE
 from gatedrnn.data.tokenizers import CONTINUES, PAD, UNK, is_letter
 from gatedrnn.models.grams import CharacterEmbedding
 from gatedrnn.models.linear_path import LinearPath
@@ -321,8 +322,10 @@ def _linear(data: TaskData) -> LinearTables:
     pairs, triples = frequent_pairs(texts, len(tokens), MOST_PAIRS), None
     if data.undivided:
         triples = frequent_triples(texts, pairs, len(tokens), MOST_PAIRS)
-        # A character by itself is a token already, and its n-grams are pairs and triples.
-        tokens = [PAD if len(token) == 1 or is_letter(token) else token for token in tokens]
+        # The n-grams of letters are pairs and triples; where nearly all tokens are letters, those within the few words
+        # and numbers between them would weigh as much as the text.
+        some_words = 1 - data.undivided_share >= MIN_SHARE
+        tokens = [token if some_words and len(token) > 1 and not is_letter(token) else PAD for token in tokens]
     return LinearTables(pairs, triples, gram_table(tokens, _occurrences(data).tolist(), *LINEAR, most=MOST_GRAMS))
 
 
