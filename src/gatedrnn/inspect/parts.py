@@ -82,7 +82,9 @@ def _named(model: GatedRNNPreTrainedModel) -> Iterator[_Named]:
     yield _Named("head", _of_head(model), _heads(model))
     path = getattr(model, "linear_path", None)
     if isinstance(path, LinearPath):
-        sizes = f"{path.tokens:,} tokens, {len(path.pairs):,} pairs, {path.features - path.words:,} character n-grams"
+        triples = "" if path.triples is None else f"{len(path.triples):,} triples, "
+        grams = f"{path.features - path.words:,} character n-grams"
+        sizes = f"{path.tokens:,} tokens, {len(path.pairs):,} pairs, {triples}{grams}"
         yield _Named("linear path", f"TF-IDF of {sizes}", [path])
     elif isinstance(path, ConvolutionPath):
         yield _Named("linear path", f"{path.convolutions.size:,} features of random convolutions", [path])
@@ -133,10 +135,10 @@ def answers_of(model: GatedRNNPreTrainedModel) -> list[str]:
         size = sum(parameter.numel() for parameter in model.others[0].parameters())
         said.append(f"{config.members} networks of {size:,} parameters each; their {what} are averaged")
     if path is not None:
-        numbers = config.problem_type == "regression"
-        what = "log-probabilities" if isinstance(path, LinearPath) else "probabilities"
-        how = f"numbers, of which the path's count {config.path_share:.0%}," if numbers else what
-        said.append(f"network and linear path; their {how} are averaged")
+        probabilities = "log-probabilities" if isinstance(path, LinearPath) else "probabilities"
+        what = "numbers" if config.problem_type == "regression" else probabilities
+        how = "" if config.path_share == 0.5 else f", the path's with weight {config.path_share:.0%}"
+        said.append(f"network and linear path; their {what} are averaged{how}")
     if isinstance(model, GatedRNNForForecasting):
         said.append(
             f"shrinkage {model.config.shrinkage:g}, where 0 follows the training and 1 the smoothers by their errors"

@@ -65,11 +65,11 @@ class GatedRNNConfig(PreTrainedConfig):
             the "mean" or "max" over the valid steps, or all three, "last-mean-max".
         character_grams, grams_per_token: n-grams of characters that tokens are composed of, and the most that a token
             has, see `gatedrnn.models.grams`; 0 for tokens with a vector each alone.
-        linear_path: of a sequence classifier of tokens: numbers of pairs, grams and grams_per_token of the linear
-            classifier whose log-probabilities are averaged with the network's, see `gatedrnn.models.linear_path`. None
-            for none.
-        path_share: from 0 to 1: the part of the linear path in numbers and log-probabilities that it is averaged with;
-            at 1 the answer is the path's alone.
+        linear_path: of a sequence classifier of tokens: numbers of pairs, grams and grams_per_token (and, where tokens
+            are letters of scripts without blanks between words, of triples) of the linear classifier whose
+            log-probabilities are averaged with the network's, see `gatedrnn.models.linear_path`. None for none.
+        path_share: from 0 to 1: the weight of the linear path's numbers and log-probabilities in that average; at 1
+            the answer is the path's alone.
         members: networks of a classifier or a forecaster, alike but for their random numbers, whose log-probabilities
             (of a regression numbers, of a forecast quantiles) are averaged.
         convolution_size: channels of the convolutions over time that a classifier of numbers has before its cells, see

@@ -514,8 +514,8 @@ class GatedRNNForSequenceClassification(GatedRNNClassifier):
     """One label for a sequence (or `num_labels` numbers, with `problem_type="regression"`).
 
     Where there is a linear path beside the network (`linear_path`, `random_convolutions`), the network learns alone,
-    since the path has been fitted to the very labels that it learns; in `eval()` both count alike, or of numbers as far
-    as a validation part bears the network out (`path_share`).
+    since the path has been fitted to the very labels that it learns; in `eval()` their answers are averaged with the
+    weights that `path_share` gives.
     """
 
     pools = True

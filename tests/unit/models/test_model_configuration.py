@@ -114,7 +114,7 @@ def test_a_configuration_comes_back_with_every_field(tmp_path):
         "layer_norm": True, "block": True, "feed_forward_factor": 5, "token_dropout": 0.1, "embedding_dropout": 0.2,
         "dropout": 0.3, "head_dropout": 0.4, "pooling": "max", "pad_token_id": 4, "unk_token_id": 3, "members": 2,
         "locked_dropout": True, "character_grams": 5, "grams_per_token": 2,
-        "linear_path": {"pairs": 1, "grams": 2, "grams_per_token": 3},
+        "linear_path": {"pairs": 1, "triples": 4, "grams": 2, "grams_per_token": 3},
     }  # fmt: skip
     labels = {"id2label": {0: "아니", 1: "네"}, "label2id": {"아니": 0, "네": 1}}
     small.config_of(num_labels=2, **fields, **labels).save_pretrained(tmp_path)

@@ -16,7 +16,7 @@ from gatedrnn.models import GatedRNNForSequenceClassification
 from gatedrnn.models.grams import CharacterEmbedding
 from gatedrnn.models.modeling import LockedDropout, pool
 from gatedrnn.models.structure import count_parameters
-from gatedrnn.training.text_parts import ABSENT, fit_linear_path, frequent_pairs
+from gatedrnn.training.text_parts import ABSENT, fit_linear_path, frequent_pairs, frequent_triples
 
 GRAMS, WIDTH = 9, 4
 LINEAR = {"pairs": 6, "grams": 9, "grams_per_token": 3}
@@ -76,8 +76,9 @@ def texts_of(random, rows):
     return [random.integers(2, small.VOCABULARY, random.integers(1, 12)) for _ in range(rows)]
 
 
+@pytest.mark.parametrize("letters", [False, True])
 @pytest.mark.parametrize("kind", ["two classes", "three classes", "several labels", "numbers"])
-def test_a_linear_path_is_scikit_learns_linear_model_of_its_tf_idf(kind):
+def test_a_linear_path_is_scikit_learns_linear_model_of_its_tf_idf(kind, letters):
     random = np.random.default_rng(len(kind))
     train, test = texts_of(random, 60), texts_of(random, 30)
     sums = np.array([int(text.sum()) for text in train])
@@ -87,15 +88,25 @@ def test_a_linear_path_is_scikit_learns_linear_model_of_its_tf_idf(kind):
     }[kind]  # fmt: skip
     table = random.integers(0, GRAMS + 1, (small.VOCABULARY, WIDTH)).astype(np.int32)
     pairs = frequent_pairs(train, small.VOCABULARY, most=25)
+    triples = frequent_triples(train, pairs, small.VOCABULARY, most=12)
 
     def tokens(text):
         both = [f"{a} {b}" for a, b in pairwise(text) if a * small.VOCABULARY + b in set(pairs)]
-        return [*map(str, text), *both]
+        numbers = list(pairs)
+        three = [
+            f"{a} {b} {c}" for a, b, c in zip(text, text[1:], text[2:], strict=False)
+            if f"{a} {b}" in both and numbers.index(a * small.VOCABULARY + b) * small.VOCABULARY + c in set(triples)
+        ]  # fmt: skip
+        return [*map(str, text), *both, *(three if letters else [])]
 
     def grams(text):
         return [gram for token in text for gram in table[token] if gram]
 
-    reading = make_union(*(TfidfVectorizer(analyzer=how, sublinear_tf=True) for how in (tokens, grams)))
+    def both_kinds(text):
+        return [*tokens(text), *(f"gram {gram}" for gram in grams(text))]
+
+    kinds = [both_kinds] if letters else [tokens, grams]  # which are brought to length 1 together, or each
+    reading = make_union(*(TfidfVectorizer(analyzer=how, sublinear_tf=True) for how in kinds))
     features, of_test = reading.fit_transform(train), reading.transform(test)
     if kind == "numbers":
         expected = Ridge(1.0).fit(features, labels).predict(of_test)[:, None]
@@ -106,12 +117,15 @@ def test_a_linear_path_is_scikit_learns_linear_model_of_its_tf_idf(kind):
         expected = (odds[..., 1] - odds[..., 0]).T if labels.ndim == 2 else odds[0]
 
     sizes = {"pairs": len(pairs), "grams": GRAMS, "grams_per_token": WIDTH}
+    sizes |= {"triples": len(triples)} if letters else {}
     answers = expected.shape[1]
     problem = {"numbers": "regression", "several labels": "multi_label_classification"}.get(kind)
     model = small.model_of(small.HEADS[0], num_labels=answers, linear_path=sizes, problem_type=problem).eval()
     path = model.linear_path
     path.pairs.copy_(torch.from_numpy(pairs))
     path.grams.copy_(torch.from_numpy(table))
+    if letters:
+        path.triples.copy_(torch.from_numpy(triples))
     with torch.no_grad():
         fit_linear_path(path, train, labels)
     batch, mask = (torch.zeros(len(test), 14, dtype=torch.long) for _ in range(2))

@@ -8,6 +8,7 @@ from finished_comparison import small_comparison
 from sklearn import metrics
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression, RidgeCV
+from sklearn.svm import LinearSVC
 from text_targets import films, sentences, write_lines
 
 from gatedrnn.data import data_settings, load_task
@@ -25,33 +26,45 @@ def task(folder, name, left_out=None, **given):
     return data_settings(name, train_file=write_lines(folder / "rows.jsonl", rows), **given)
 
 
-def features(data):
-    words = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True).fit(data.texts["train"].texts)
-    return words.transform(data.texts["train"].texts), words.transform(data.texts["test"].texts)
+KINDS = {
+    "bigrams": {"ngram_range": (1, 2)}, "character n-grams": {"analyzer": "char_wb", "ngram_range": (1, 5)},
+    "letters": {"analyzer": "char", "ngram_range": (1, 3)},
+}  # fmt: skip
+
+
+def features(data, kind):
+    reading = TfidfVectorizer(sublinear_tf=True, **KINDS[kind]).fit(data.texts["train"].texts)
+    return reading.transform(data.texts["train"].texts), reading.transform(data.texts["test"].texts)
+
+
+def two_kinds(data, model):
+    """The baselines of words and of characters, each with its features."""
+    names = [f"TF-IDF {kind} + {model}" for kind in ("bigrams", "character n-grams")]
+    found = plain_baselines(data, threads=1)
+    assert [one.name for one in found] == names
+    return [(one, *features(data, kind)) for one, kind in zip(found, KINDS, strict=False)]
 
 
 @pytest.mark.parametrize("metric", ["macro-f1", "auroc"])
 def test_each_of_several_labels_has_a_logistic_regression(metric, tmp_path):
     data = load_task(task(tmp_path, "text-classification", "score", metric=metric))
-    (found,) = plain_baselines(data, threads=1)
-    train, test = features(data)
     true = data.evaluation["test"].labels
-    models = [LogisticRegression(max_iter=1000).fit(train, label) for label in data.train.labels.T]
-    scores = np.stack([model.decision_function(test) for model in models], axis=1)
-    expected = metrics.roc_auc_score(true, scores) if metric == "auroc" else (
-        metrics.f1_score(true, scores > 0, average="macro", zero_division=0)
-    )  # fmt: skip
-    assert found.outcomes["test"].rate == pytest.approx(expected)
-    assert found.parameters == 3 * (train.shape[1] + 1)
+    for found, train, test in two_kinds(data, "logistic regression for each label"):
+        models = [LogisticRegression(max_iter=1000).fit(train, label) for label in data.train.labels.T]
+        scores = np.stack([model.decision_function(test) for model in models], axis=1)
+        expected = metrics.roc_auc_score(true, scores) if metric == "auroc" else (
+            metrics.f1_score(true, scores > 0, average="macro", zero_division=0)
+        )  # fmt: skip
+        assert found.outcomes["test"].rate == pytest.approx(expected)
+        assert found.parameters == 3 * (train.shape[1] + 1)
 
 
 def test_numbers_have_a_ridge_and_the_mean_explains_nothing(tmp_path):
     data = load_task(task(tmp_path, "text-regression", "genres", metric="r2"))
-    (found,) = plain_baselines(data, threads=1)
-    train, test = features(data)
     true = data.evaluation["test"].labels
-    predicted = RidgeCV(PENALTIES).fit(train, data.train.labels).predict(test)
-    assert found.outcomes["test"].rate == pytest.approx(metrics.r2_score(true, predicted))
+    for found, train, test in two_kinds(data, "ridge"):
+        predicted = RidgeCV(PENALTIES).fit(train, data.train.labels).predict(test)
+        assert found.outcomes["test"].rate == pytest.approx(metrics.r2_score(true, predicted))
     expected = metrics.r2_score(true, np.full(len(true), data.train.labels.mean()))
     assert constant(data).outcomes["test"].rate == pytest.approx(expected)
 
@@ -80,11 +93,35 @@ def test_a_log_loss_is_compared_with_probabilities(tmp_path):
     rows = [{"text": row["text"], "label": "long" in row["genres"]} for row in films(120)]
     file = write_lines(tmp_path / "a.jsonl", rows)
     data = load_task(data_settings("text-classification", train_file=file, metric="log-loss"))
-    (found,) = plain_baselines(data, threads=1)
-    train, test = features(data)
-    shares = LogisticRegression(max_iter=1000).fit(train, data.train.labels).predict_proba(test)
-    expected = metrics.log_loss(data.evaluation["test"].labels, shares)
-    assert found.outcomes["test"].rate == pytest.approx(expected)
+    for found, train, test in two_kinds(data, "logistic regression"):
+        shares = LogisticRegression(max_iter=1000).fit(train, data.train.labels).predict_proba(test)
+        expected = metrics.log_loss(data.evaluation["test"].labels, shares)
+        assert found.outcomes["test"].rate == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("language", ["Chinese", "Japanese", "Thai"])
+def test_characters_are_read_where_no_blank_divides_words(language, tmp_path):
+    fine, poor, filling = {
+        "Chinese": ("很好", "不行", "这本书我看完了觉得作者写"), "Japanese": ("最高", "残念", "この映画を見たけれど"),
+        "Thai": ("ดีมาก", "แย่", "หนังเรื่องนี้ฉันดูแล้วรู้สึกว่า"),
+    }[language]  # fmt: skip
+    random = np.random.default_rng(0)
+    rows = []
+    for n in range(120):
+        places = random.permutation(len(filling))
+        start = "".join(filling[place] for place in places)
+        rows.append({"text": f"{start}{fine if n % 2 else poor}{start[::-1]}", "label": "ab"[n % 2]})
+    data = load_task(data_settings("text-classification", train_file=write_lines(tmp_path / "a.jsonl", rows)))
+    rates = {one.name: one.outcomes["test"].rate for one in plain_baselines(data, threads=1)}
+    models = ("LinearSVC", "logistic regression")
+    names = [f"TF-IDF {kind} + {model}" for model in models for kind in ("bigrams", "character n-grams")]
+    assert list(rates) == names, "those that are fitted sooner come first"
+    train, test = features(data, "letters")
+    for model, own in zip(models, (LinearSVC(random_state=0), LogisticRegression(max_iter=1000)), strict=True):
+        expected = own.fit(train, data.train.labels).score(test, data.evaluation["test"].labels)
+        assert rates[f"TF-IDF character n-grams + {model}"] == pytest.approx(expected) and expected > 0.95
+    if language != "Thai":  # whose signs divide what scikit-learn takes for a word
+        assert rates["TF-IDF bigrams + LinearSVC"] < 0.8, "a sentence is one word"
 
 
 CASES = {

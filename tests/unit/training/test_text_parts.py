@@ -11,12 +11,14 @@ import torch
 from text_targets import moods, write_lines
 
 from gatedrnn.data import data_settings, load_task
+from gatedrnn.export.text import export_text_classifier
 from gatedrnn.training.finished import open_finished
 from gatedrnn.training.loop import run
 from gatedrnn.training.settings import ModelSettings, RunSettings, TrainSettings
-from gatedrnn.training.text_parts import SMOOTHING, WINDOW, class_ratios, company, company_vectors
+from gatedrnn.training.text_parts import SMOOTHING, WINDOW, class_ratios, company, company_vectors, text_fields
 
 VOCABULARY = 9
+LINEAR = ModelSettings(linear_path=True)
 
 
 @pytest.fixture(scope="module")
@@ -80,3 +82,42 @@ def test_word_vectors_and_the_linear_path_are_what_training_began_with(tmp_path)
         torch.testing.assert_close(found, torch.from_numpy(ratios[:, 0]).float() * 0.1)
     correct = model.linear_path(torch.from_numpy(data.train.inputs[0])[None], None).argmax() == data.train.labels[0]
     assert correct and model.linear_path.weight.any()
+
+
+@pytest.mark.parametrize("language", ["Chinese", "Japanese", "Thai"])
+def test_a_model_of_texts_without_blanks_reads_n_grams_of_letters_and_answers_from_its_folder_as_in_onnx(
+    language, tmp_path
+):
+    fine, poor, filling = {
+        "Chinese": ("很好", "不行", "这本书我看完了"), "Japanese": ("最高", "残念", "この映画を見た"),
+        "Thai": ("ดีมาก", "แย่จัง", "หนังเรื่องนี้"),
+    }[language]  # fmt: skip
+    rows = [{"text": f"{filling}{fine if n % 2 else poor}{filling[: n % 7]}", "label": "ab"[n % 2]} for n in range(60)]
+    file = write_lines(tmp_path / "rows.jsonl", rows)
+    model = ModelSettings(embedding_size=12, character_grams=500, word_vectors=True, linear_path=True)
+    settings = RunSettings(
+        cell="mingru", hidden_size=6, model=model, train=TrainSettings(total_steps=1, learning_rate=1e-30),
+        data=data_settings("text-classification", train_file=file, tokenizer="pieces", min_count=1, max_tokens=99),
+    )  # fmt: skip
+    run(settings, tmp_path / "run")
+    finished = open_finished(tmp_path / "run")
+    path, tokenizer = finished.model.linear_path, finished.tokenizer
+    assert len(path.triples) > 9 and path.features == path.words == path.one_length, "no word between the letters"
+    good = tokenizer.convert_tokens_to_ids(tokenizer.tokenize(fine))
+    pair = good[0] * path.tokens + good[1]
+    place = int(np.searchsorted(path.pairs.numpy(), pair))
+    assert path.pairs[place] == pair and len(good) >= 2
+    ids = [torch.tensor([tokenizer(filling + mood)["input_ids"]]) for mood in (fine, poor)]
+    assert [int(path(one, None).argmax()) for one in ids] == [1, 0]
+    assert finished.model.eval()(ids[0]).logits.argmax() == 1
+    assert export_text_classifier(finished.model, tmp_path / "onnx")["text.onnx"] < 1e-3
+
+
+def test_words_with_blanks_keep_their_n_grams_among_letters_where_they_are_a_notable_share(tmp_path):
+    rows = [{"text": f"{'很好' if n % 2 else '不行'}的书 remarkable 감동적인", "label": "ab"[n % 2]} for n in range(40)]
+    file = write_lines(tmp_path / "rows.jsonl", rows)
+    for letters, undivided in (("", True), (" remarkable" * 9, False)):
+        rows = [row | {"text": row["text"] + letters} for row in rows]
+        data = load_task(data_settings("text-classification", train_file=write_lines(file, rows), tokenizer="pieces"))
+        fields = text_fields(RunSettings(cell="mingru", data=data_settings("digits"), model=LINEAR), data)
+        assert data.undivided == undivided == ("triples" in fields["linear_path"]) and fields["linear_path"]["grams"]

@@ -235,6 +235,7 @@ WHOLE = {
     "both directions of two layers": {"cell": "lstm,qrnn", "num_hidden_layers": 2, "bidirectional": True, **SYMBOLS},
     "a stack in blocks": {"num_hidden_layers": 2, "bidirectional": True, "block": True, "pooling": "mean", **SYMBOLS},
     "texts": {"bidirectional": True, "pooling": "last-mean-max", "character_grams": 4, "grams_per_token": 2, **LINEAR},
+    "letters": {"pooling": "mean", "vocab_size": 5, "linear_path": {"triples": 2, **LINEAR["linear_path"]}},
     "members": {"members": 2, "num_hidden_layers": 2, **LINEAR},
     "several labels": {"problem_type": "multi_label_classification", **SYMBOLS},
     "series": {"bidirectional": True, "pooling": "mean", "convolution_size": 3, "random_convolutions": 90,
@@ -252,6 +253,8 @@ def of_whole(folder, kind):
         if name.startswith("linear_path") or "embeddings" in name:
             torch.nn.init.normal_(weight)
     for name, buffer in model.named_buffers():
+        if name.endswith(("pairs", "triples")):
+            buffer.copy_(torch.randint(2 * 5, buffer.shape).sort().values)
         if name.endswith("grams"):
             buffer.copy_(torch.randint(3, buffer.shape))
     model.save_pretrained(folder)
@@ -283,7 +286,7 @@ def test_a_model_that_reads_all_first_has_its_answer_at_each_step_and_its_gates_
             assert all(near(found[f"layer_{n}_gate_{gate}"][0], x[0, step]) for gate, x in one.gates.items())
 
 
-@pytest.mark.parametrize("kind", ["texts", "series"])
+@pytest.mark.parametrize("kind", ["texts", "letters", "series"])
 @torch.no_grad()
 def test_beside_the_answer_are_those_of_the_network_and_of_the_linear_path_alone(kind, tmp_path):
     model, typed, read = of_whole(tmp_path, kind)
