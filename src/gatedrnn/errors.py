@@ -31,6 +31,11 @@ def reason(error: BaseException) -> str:
     return " ".join(str(error).split())[:REASON] or type(error).__name__
 
 
+def is_panic(error: BaseException) -> bool:
+    """Whether a library written in Rust gave up in the middle of a call: pyo3's class for it is no `Exception`."""
+    return type(error).__name__ == "PanicException"
+
+
 def in_one_line(error: Exception) -> str:
     """Return an error's message in one line; pydantic's with the flags of settings, without its heading and address.
 

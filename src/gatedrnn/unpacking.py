@@ -1,10 +1,22 @@
-"""Packed files that anybody may have made: none unpacks to much more than itself."""
+"""Bounds of files that anybody may have made: none takes much more memory than its own size, and what says so is read
+before the rest."""
+
+from __future__ import annotations
 
 import gzip
+import math
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from gatedrnn.errors import DataError
+
+if TYPE_CHECKING:  # a quarter of a second, which files of other kinds do without
+    import pyarrow as pa
+    import pyarrow.parquet as pq
 
 MOST_TIMES = 200
 """The factor by which a file may grow when unpacked; text packs 3 to 20 times, gzip at most 1,032 times."""
@@ -15,6 +27,23 @@ ALWAYS_ALLOWED = 1 << 26
 def most_bytes(path: Path) -> int:
     """The most bytes that a packed file may unpack to."""
     return max(ALWAYS_ALLOWED, MOST_TIMES * path.stat().st_size)
+
+
+def check_size(path: Path, size: int) -> None:
+    """Check that what a file holds is not much larger than the file.
+
+    Args:
+        size: bytes that it takes in memory, as far as the file says it or has been read.
+
+    Raises:
+        DataError: it is more than `most_bytes`.
+    """
+    most = most_bytes(path)
+    if size > most:
+        raise DataError(
+            f"{path}: takes {size:,} bytes or more, and a file of its size may take {most:,}; this looks like a bomb. "
+            "If it is not, save it as CSV"
+        )
 
 
 class BoundedGzip(gzip.GzipFile):
@@ -54,6 +83,102 @@ def check_bounded(path: Path) -> None:
         BadZipFile: it is none.
     """
     with zipfile.ZipFile(path) as held:
-        size, most = sum(entry.file_size for entry in held.infolist()), most_bytes(path)
-    if size > most:
-        raise DataError(f"{path}: unpacks to {size:,} bytes, more than the {most:,} that a file of its size may have")
+        check_size(path, sum(entry.file_size for entry in held.infolist()))
+
+
+def check_arrays(path: Path) -> None:
+    """Check that an .npz file is bounded, and that each array in it is as large as its header says: NumPy takes memory
+    for all of it first.
+
+    Raises:
+        DataError: it would unpack to more.
+        ValueError: a header promises other bytes than there are.
+        BadZipFile: it is none.
+    """
+    check_bounded(path)
+    with zipfile.ZipFile(path) as held:
+        for entry in held.infolist():
+            with held.open(entry) as file:
+                version = np.lib.format.read_magic(file)
+                read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+                shape, _, dtype = read(file)
+                promised, there = math.prod(shape) * dtype.itemsize, entry.file_size - file.tell()
+                if promised != there or (math.prod(shape) > there and not dtype.itemsize):
+                    raise ValueError(f"{entry.filename}: promises {promised:,} bytes, holds {there:,}")
+
+
+FIELD = 8
+"""Bytes that a field of a table takes at least when it is read: those of a reference."""
+
+
+def check_table(path: Path, rows: int, columns: int) -> None:
+    """Check that a table whose rows lack fields, such as JSON lines, has not many more fields than its file has bytes.
+
+    Raises:
+        DataError: it has.
+    """
+    check_size(path, FIELD * rows * columns)
+
+
+def check_parquet(path: Path, footer: pq.FileMetaData) -> None:
+    """Check that a Parquet file holds no more than its size allows, by its footer: a column of one value is nearly free
+    on disk.
+
+    Raises:
+        DataError: it holds more.
+    """
+    fields = size = 0
+    for number in range(footer.num_row_groups):
+        group = footer.row_group(number)
+        for index in range(group.num_columns):
+            chunk = group.column(index)
+            fields += max(group.num_rows, chunk.num_values)
+            size += chunk.total_uncompressed_size
+    check_size(path, max(size, FIELD * max(fields, footer.num_rows)))
+
+
+def parquet_batches(path: Path, columns: list[str] | None = None) -> Iterator[pa.RecordBatch]:
+    """The rows of a Parquet file in batches, bounded by its footer, then by what has been read: a text that is
+    in the file may stand in every row. Text and bytes are dictionaries of Arrow, which hold it once.
+
+    Raises:
+        DataError: it holds more than its size allows.
+    """
+    import pyarrow.parquet as pq
+
+    footer = pq.read_metadata(path)
+    check_parquet(path, footer)
+    leaves = [footer.schema.column(index) for index in range(len(footer.schema))]
+    texts = {leaf.path for leaf in leaves if leaf.physical_type == "BYTE_ARRAY"}
+    widths = [leaf.length for leaf in leaves if leaf.physical_type == "FIXED_LEN_BYTE_ARRAY"]
+    for number in range(footer.num_row_groups):
+        for index in range(footer.num_columns):
+            chunk = footer.row_group(number).column(index)
+            if any(encoding.startswith("DELTA") for encoding in chunk.encodings):  # which Arrow reads value by value
+                texts.discard(chunk.path_in_schema)
+                widths.append(chunk.total_uncompressed_size)  # a value may begin as the one before it
+    rows, read = max(1, min(ROWS_AT_ONCE, most_bytes(path) // max(1, *widths, 1))), 0
+    with pq.ParquetFile(path, metadata=footer, read_dictionary=sorted(texts)) as file:
+        for number in range(footer.num_row_groups):  # one after the other: each has a dictionary of its own
+            for batch in file.iter_batches(columns=columns, batch_size=rows, row_groups=[number]):
+                read += sum(map(_bytes_of, batch.columns))
+                check_size(path, read)
+                yield batch
+
+
+ROWS_AT_ONCE = 1 << 16
+
+
+def _bytes_of(values: pa.Array) -> int:
+    """The bytes of an array's values, each text as often as it occurs."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if pa.types.is_dictionary(values.type):
+        lengths = pc.binary_length(values.dictionary).cast(pa.int64())
+        return pc.sum(lengths.take(values.indices)).as_py() or 0
+    if pa.types.is_struct(values.type):
+        return sum(map(_bytes_of, values.flatten()))
+    if pa.types.is_list(values.type) or pa.types.is_large_list(values.type) or pa.types.is_map(values.type):
+        return FIELD * len(values) + (_bytes_of(values.values) if values.values is not None else 0)
+    return int(values.nbytes)

@@ -1,6 +1,7 @@
 """Handwritten digits as sequences: scikit-learn's 1,797, which come with a dependency, and MNIST's from their files."""
 
 import hashlib
+import math
 import zlib
 from pathlib import Path
 
@@ -135,6 +136,6 @@ def _unpacked(path: Path, begins: bytes) -> np.ndarray:
     if len(content) < start or content[:4] != begins:
         raise DataError(f"{path}: not an MNIST file, or not a whole one")
     shape = np.frombuffer(content[4:start], ">u4")
-    if len(content) - start != int(np.prod(shape, dtype=np.int64)):
+    if len(content) - start != math.prod(map(int, shape)):  # NumPy's would wrap around
         raise DataError(f"{path}: not an MNIST file, or not a whole one")
     return np.frombuffer(content, np.uint8, offset=start).reshape(tuple(int(size) for size in shape))

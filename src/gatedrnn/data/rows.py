@@ -6,7 +6,6 @@ import logging
 import os
 import re
 import sys
-import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, time
@@ -19,8 +18,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from gatedrnn.data.spreadsheets import bounded
 from gatedrnn.errors import DataError, reason
-from gatedrnn.unpacking import BoundedGzip, check_bounded
+from gatedrnn.unpacking import BoundedGzip, check_table, parquet_batches
 
 LOG = logging.getLogger("gatedrnn")
 Numbered: TypeAlias = tuple[int, list[str]]
@@ -143,18 +143,18 @@ def sheet_of(path: Path) -> list[Numbered]:
     """
     from python_calamine import CalamineError, CalamineWorkbook
 
-    if zipfile.is_zipfile(path):
-        check_bounded(path)
+    held = bounded(path)
     try:
-        book = CalamineWorkbook.from_path(path)
+        book = CalamineWorkbook.from_path(held) if isinstance(held, Path) else CalamineWorkbook.from_filelike(held)
         sheets = {name: book.get_sheet_by_name(name).to_python() for name in book.sheet_names}
     except CalamineError as error:
         raise DataError(f"{path}: cannot be read as a spreadsheet: {reason(error)}") from error
     name, rows = next(((name, rows) for name, rows in sheets.items() if rows), ("", []))
     if sum(map(bool, sheets.values())) > 1:
         LOG.warning("%s: the sheet %r is read, the others are not", path, name)
-    fields = [[_as_text(value) for value in row] for row in rows]
-    return [(number, row) for number, row in enumerate(fields, start=1) if any(row)]
+    used = [(number, row) for number, row in enumerate(rows, start=1) if row.count("") < len(row)]
+    fields = [(number, [_as_text(value) for value in row]) for number, row in used]
+    return [(number, row) for number, row in fields if any(row)]
 
 
 def _as_text(value: object) -> str:
@@ -238,10 +238,13 @@ def read_columns(path: Path, kind: Kind) -> RawTable:
         DataError: it is no such file, or has no row.
     """
     if kind == "parquet":
-        file = _parquet(path)
-        with file:
-            table, names = file.read(), _class_names(file.schema_arrow.metadata)
-        return RawTable({name: _values(table[index]) for index, name in enumerate(table.column_names)}, names)
+        _check_footer(path)
+        schema = pq.read_schema(path)
+        held: dict[str, list[Any]] = {name: [] for name in schema.names}
+        for batch in parquet_batches(path):
+            for name, values in zip(schema.names, batch.columns, strict=True):
+                held[name] += _values(values)
+        return RawTable(held, _class_names(schema.metadata))
     columns, first, rows = dict[str, list[Any]](), dict[str, int](), 0
     for row in _objects(path):
         for name, value in row.items():
@@ -251,6 +254,7 @@ def read_columns(path: Path, kind: Kind) -> RawTable:
             values.append(value)
         rows += 1
         check_width(len(columns), str(path))
+        check_table(path, rows, len(columns))
     for name, values in columns.items():
         values[:0] = [None] * first[name]
         values.extend(repeat(None, rows - len(values)))
@@ -266,8 +270,8 @@ def names_of(path: Path, kind: Kind) -> list[str]:
         DataError: as `read_columns`.
     """
     if kind == "parquet":
-        with _parquet(path) as file:
-            return list(file.schema_arrow.names)
+        _check_footer(path)
+        return list(pq.read_schema(path).names)
     first = next(_objects(path), None)
     if first is None:
         raise DataError(f"{path}: there are no rows in it")
@@ -283,9 +287,9 @@ def values_of(path: Path, kind: Kind, column: str) -> Iterator[object]:
     if kind == "json":
         yield from (row.get(column) for row in _objects(path))
         return
-    with _parquet(path) as file:
-        for batch in file.iter_batches(columns=[column]):
-            yield from batch.column(0).to_pylist()
+    _check_footer(path)
+    for batch in parquet_batches(path, [column]):
+        yield from _values(batch.column(0))
 
 
 def _objects(path: Path) -> Iterator[dict[str, Any]]:
@@ -327,7 +331,12 @@ def _unequal(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return fields
 
 
-def _parquet(path: Path) -> pq.ParquetFile:
+def _check_footer(path: Path) -> None:
+    """Check that a file ends with a footer of Parquet that may be read as a whole.
+
+    Raises:
+        DataError: it does not.
+    """
     with path.open("rb") as file:
         begins, _ = file.read(4), file.seek(-min(8, path.stat().st_size), os.SEEK_END)
         ends = file.read(8)
@@ -339,11 +348,13 @@ def _parquet(path: Path) -> pq.ParquetFile:
             f"{path}: its description of columns takes {footer:,} bytes, at most {MOST_FOOTER:,} are read; "
             "keep the columns of text and label"
         )
-    return pq.ParquetFile(path)
 
 
-def _values(column: pa.ChunkedArray) -> list[Any]:
-    """The values of a column; 0.1 in 32 bits is 0.1, as it was written."""
+def _values(column: pa.Array) -> list[Any]:
+    """The values of a column, those of a dictionary each once in memory; 0.1 in 32 bits is 0.1, as it was written."""
+    if pa.types.is_dictionary(column.type):
+        values = column.dictionary.to_pylist()
+        return [None if index is None else values[index] for index in column.indices.to_pylist()]
     if not pa.types.is_float32(column.type):
         return list(column.to_pylist())
     return [None if value is None else float(str(np.float32(value))) for value in column.to_pylist()]

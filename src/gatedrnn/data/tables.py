@@ -21,7 +21,7 @@ from gatedrnn.data.rows import (
     read_fields,
     sheet_of,
 )
-from gatedrnn.errors import DataError, Error, reason
+from gatedrnn.errors import DataError, Error, is_panic, reason
 
 Given = ParamSpec("Given")
 Found = TypeVar("Found")
@@ -57,7 +57,9 @@ def in_a_sentence(path: Path) -> Iterator[None]:
         raise
     except OSError as error:
         raise DataError(f"{path}: cannot be read: {(error.strerror or reason(error)).lower()}") from error
-    except Exception as error:
+    except BaseException as error:
+        if not (isinstance(error, Exception) or is_panic(error)):
+            raise
         raise DataError(f"{path}: cannot be read: {type(error).__name__}: {reason(error)}") from error
 
 

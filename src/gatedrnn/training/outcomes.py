@@ -13,7 +13,7 @@ from scipy.special import stdtrit
 
 from gatedrnn.errors import Damaged
 from gatedrnn.records import write_whole
-from gatedrnn.unpacking import check_bounded
+from gatedrnn.unpacking import check_arrays
 
 OUTCOMES = "outcomes.npz"
 ERROR = 0.05
@@ -166,7 +166,7 @@ def read_outcomes(path: Path) -> dict[str, Outcomes]:
         Damaged: the file is missing, cannot be read, or holds something else.
     """
     try:
-        check_bounded(path)
+        check_arrays(path)
         with np.load(path) as held:
             names = [name.removesuffix("/values") for name in held.files if name.endswith("/values")]
             return {
