@@ -20,7 +20,7 @@ from gatedrnn.data.label_arrays import (
 from gatedrnn.data.scripts import MIN_SHARE, undivided_share
 from gatedrnn.data.settings import TaggingTask, TextFiles, TextRegressionTask, TextTask
 from gatedrnn.data.task import TaskData, Texts
-from gatedrnn.data.tokenizers import learn_tokenizer
+from gatedrnn.data.tokenizers import encoded, learn_tokenizer
 from gatedrnn.errors import DataError
 from gatedrnn.records import Json
 
@@ -217,15 +217,15 @@ def encode_texts(
     tokenizer: PreTrainedTokenizerFast, texts: list[str], longest: int, split: str, notes: list[str]
 ) -> list[np.ndarray]:
     """The token numbers of each text, cut to `longest`; what was cut or empty is added to `notes`."""
-    encoded = [np.array(row.ids, dtype=np.int64) for row in tokenizer.backend_tokenizer.encode_batch(texts)]
-    empty = sum(len(row) == 0 for row in encoded)
-    cut = sum(len(row) > longest for row in encoded)
+    rows = [np.array(row.ids, dtype=np.int64) for row in encoded(tokenizer, texts, split)]
+    empty = sum(len(row) == 0 for row in rows)
+    cut = sum(len(row) > longest for row in rows)
     if empty:
         notes.append(f"Empty texts in {split}: {empty}; each is read as one unknown token.")
     if cut:
         notes.append(f"Texts in {split} of more than {longest} tokens, truncated to them: {cut}.")
     unknown = np.array([tokenizer.unk_token_id], dtype=np.int64)
-    return [row[:longest] if len(row) else unknown for row in encoded]
+    return [row[:longest] if len(row) else unknown for row in rows]
 
 
 IGNORED = -100
@@ -300,7 +300,7 @@ def encode_words(
     that has no token is one unknown token. What was cut or empty is added to `notes`."""
     inputs, firsts = list[np.ndarray](), list[np.ndarray]()
     cut = empty = 0
-    for row in tokenizer.backend_tokenizer.encode_batch([list(words) for words in rows], is_pretokenized=True):
+    for row in encoded(tokenizer, [list(words) for words in rows], split, words=True):
         words = len(rows[len(inputs)])
         tokens, of = np.array(row.ids, dtype=np.int64), np.array(row.word_ids, dtype=np.int64)
         without = np.setdiff1d(np.arange(words), of)

@@ -3,13 +3,16 @@
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from itertools import islice
+from typing import Any, cast
 
-from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+from tokenizers import Encoding, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast
 
 from gatedrnn.data.scripts import UNDIVIDED
+from gatedrnn.errors import DataError, is_panic, reason
 
 PAD, UNK, EOS = "<pad>", "<unk>", "<eos>"
 SPECIAL = [PAD, UNK]
@@ -186,9 +189,52 @@ def decode_stream(tokenizer: PreTrainedTokenizerFast, ids: list[int]) -> str:
     return re.sub(" ?\n ?", "\n", " ".join("\n" if word == EOS else word for word in words))
 
 
+def encoded(
+    tokenizer: PreTrainedTokenizerFast,
+    rows: list[Any],
+    place: str,
+    *,
+    words: bool = False,
+    special: bool = True,
+    offsets: bool = True,
+) -> list[Encoding]:
+    """The tokens of each row.
+
+    Args:
+        rows: texts; lists of words with `words`.
+        place: where they are from, for messages.
+        special: whether the tokens that begin or end a text are among them.
+        offsets: whether the place of each token in its text is asked for, which takes time.
+
+    Raises:
+        DataError: the tokenizer, which a folder of anybody's may have, fails; the row is named.
+    """
+    backend = tokenizer.backend_tokenizer
+    call = backend.encode_batch if offsets else backend.encode_batch_fast
+    encode = partial(call, is_pretokenized=words, add_special_tokens=special)
+    try:
+        return cast(list[Encoding], encode(rows))
+    except BaseException as error:
+        if not (isinstance(error, Exception) or is_panic(error)):
+            raise
+        number = next((number for number, row in enumerate(rows, start=1) if _fails(encode, row)), 1)
+        raise DataError(f"{place}: row {number}: the tokenizer cannot read it: {reason(error)}") from error
+
+
+def _fails(encode: Callable[[list[Any]], object], row: Any) -> bool:
+    """Whether a row alone fails."""
+    try:
+        encode([row])
+    except BaseException as error:
+        if not (isinstance(error, Exception) or is_panic(error)):
+            raise
+        return True
+    return False
+
+
 def unknown_in(tokenizer: PreTrainedTokenizerFast, text: str) -> list[str]:
     """The words or characters of a text that its vocabulary lacks, each once, in order."""
-    encoding = tokenizer.backend_tokenizer.encode(text, add_special_tokens=False)
+    (encoding,) = encoded(tokenizer, [text], "text", special=False)
     spans = [
         text[slice(*span)]
         for number, span in zip(encoding.ids, encoding.offsets, strict=True)
@@ -199,12 +245,12 @@ def unknown_in(tokenizer: PreTrainedTokenizerFast, text: str) -> list[str]:
 
 def encode_batch(tokenizer: PreTrainedTokenizerFast, texts: list[str]) -> Iterator[list[int]]:
     """`encode_stream` of texts that are encoded together."""
-    encode = tokenizer.backend_tokenizer.encode_batch_fast
     if not is_by_line(tokenizer):
-        yield from (row.ids for row in encode(texts, add_special_tokens=False))
+        yield from (row.ids for row in encoded(tokenizer, texts, "text", special=False, offsets=False))
         return
     lines = [text.split("\n") for text in texts]
-    rows = iter(encode([line for text in lines for line in text], add_special_tokens=False))
+    each = [line for text in lines for line in text]
+    rows = iter(encoded(tokenizer, each, "text", special=False, offsets=False))
     for text in lines:
         ids = list(next(rows).ids)
         for row in islice(rows, len(text) - 1):

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
+from pathlib import Path
 from typing import Any, ClassVar, Protocol, cast
 
 import torch
@@ -26,6 +27,7 @@ from gatedrnn.models.grams import CharacterEmbedding
 from gatedrnn.models.inputs import ChannelScale, DecayedInputs, Times, UnevenInputs
 from gatedrnn.models.linear_path import LinearPath
 from gatedrnn.models.random_convolutions import ConvolutionPath, RandomConvolutions, mixed
+from gatedrnn.models.weights import check_counts
 from gatedrnn.names import OF_LAYERS
 from gatedrnn.ops import dropout, masked_max
 from gatedrnn.registry import CELLS, CellChoice
@@ -58,6 +60,17 @@ class GatedRNNPreTrainedModel(PreTrainedModel):
     def __init__(self, config: GatedRNNConfig) -> None:
         config.validate_structure()  # once more: a field set after the configuration was made is not checked there
         super().__init__(config)
+
+    @classmethod
+    def from_pretrained(cls, pretrained_model_name_or_path: Any, *given: Any, **named: Any) -> Any:
+        """transformers' own, once the folder asks for no more than its weights can be (see `gatedrnn.models.weights`).
+
+        Raises:
+            DataError: it asks for more.
+        """
+        if pretrained_model_name_or_path is not None and Path(pretrained_model_name_or_path).is_dir():
+            check_counts(Path(pretrained_model_name_or_path))
+        return super().from_pretrained(pretrained_model_name_or_path, *given, **named)
 
     @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:

@@ -14,10 +14,10 @@ from safetensors.torch import load_file
 from transformers import PreTrainedTokenizerFast
 
 from gatedrnn.data import TaskData, load_task
-from gatedrnn.errors import DataError, reason
+from gatedrnn.errors import DataError
 from gatedrnn.models.backbones import BACKBONES
 from gatedrnn.models.modeling import GatedRNNPreTrainedModel
-from gatedrnn.models.opening import HEADS, open_model, open_tokenizer
+from gatedrnn.models.opening import HEADS, open_both
 from gatedrnn.registry import CELLS
 from gatedrnn.training import checkpoint
 from gatedrnn.training.checkpoint import AVERAGE, BEST
@@ -124,12 +124,7 @@ def open_finished(folder: Path) -> Finished:
     """
     place = model_place(folder)
     labelled = labelled_by(folder)
-    try:
-        tokenizer = open_tokenizer(place) if (place / "tokenizer.json").exists() else None
-        model = open_model(HEADS[labelled], place)
-    except Exception as error:  # the libraries raise many kinds for a torn or foreign folder
-        raise DataError(f"{place}: cannot be loaded: {reason(error)}") from error
-    return Finished(model, tokenizer, labelled)
+    return Finished(*open_both(HEADS[labelled], place), labelled)
 
 
 def labelled_by(folder: Path) -> str:

@@ -13,9 +13,9 @@ from transformers.generation.streamers import BaseStreamer
 
 from gatedrnn import manifest
 from gatedrnn.data.tokenizers import decode_stream, encode_stream
-from gatedrnn.errors import DataError, reason
+from gatedrnn.errors import DataError
 from gatedrnn.models import GatedRNNForCausalLM
-from gatedrnn.models.opening import open_model, open_tokenizer
+from gatedrnn.models.opening import open_both
 from gatedrnn.records import write_whole
 from gatedrnn.training.finished import labelled_by, model_place
 from gatedrnn.training.folder import RunFolder
@@ -38,11 +38,8 @@ def load_language_model(folder: Path) -> tuple[GatedRNNForCausalLM, PreTrainedTo
             f"{folder}: is no language model, but predicts labels; `gatedrnn evaluate` scores it, `gatedrnn predict` "
             "writes its predictions"
         )
-    try:
-        tokenizer, model = open_tokenizer(place), open_model(GatedRNNForCausalLM, place)
-    except Exception as error:  # the libraries raise many kinds for a torn or foreign folder
-        raise DataError(f"{place}: cannot be loaded as a language model: {reason(error)}") from error
-    if "stream_kind" not in tokenizer.init_kwargs:
+    model, tokenizer = open_both(GatedRNNForCausalLM, place)
+    if tokenizer is None or "stream_kind" not in tokenizer.init_kwargs:
         raise DataError(f"{place}: its tokenizer is not one for running text; is this a classifier?")
     return model, tokenizer
 

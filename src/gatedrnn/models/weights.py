@@ -1,0 +1,82 @@
+"""The weights of a folder beside its configuration, compared before a module is made: a configuration is a few bytes
+that anybody may have written, and may ask for more than memory holds."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import safe_open
+from transformers import PreTrainedModel
+
+from gatedrnn.errors import DataError
+
+COUNTS = ("num_hidden_layers", "members")
+"""Fields of a configuration that each module's tensors are multiplied by."""
+SIZES = (
+    "vocab_size", "input_size", "embedding_size", "hidden_size", "feed_forward_factor", "character_grams",
+    "grams_per_token", "convolution_size", "random_convolutions", "num_labels", "horizon", "known_size", "past_size",
+    "static_size", "linear_size", "future_size",
+)  # fmt: skip
+"""Fields that are a size of some tensor."""
+FREE = 1 << 16
+"""What a size may be whatever the weights are: a field may have no part in a model."""
+
+
+def shapes_of(place: Path) -> dict[str, tuple[int, ...]]:
+    """The shapes of a folder's weights by name, from the headers of its safetensors files."""
+    shapes: dict[str, tuple[int, ...]] = {}
+    for file in sorted(place.glob("*.safetensors")):
+        with safe_open(file, "pt") as held:
+            shapes |= {name: tuple(held.get_slice(name).get_shape()) for name in held.keys()}
+    return shapes
+
+
+def check_counts(place: Path) -> None:
+    """Check that a folder's configuration asks for no more layers and members than it has tensors, and for no size that
+    its weights cannot have; a folder without weights or configuration passes.
+
+    Raises:
+        DataError: it does; the field is named.
+    """
+    shapes, file = shapes_of(place), place / "config.json"
+    if not shapes or not file.is_file():
+        return
+    config = json.loads(file.read_text(encoding="utf-8"))
+    elements = sum(torch.Size(shape).numel() for shape in shapes.values())
+    sizes = {name: config.get(name) for name in SIZES}
+    sizes |= {f"linear_path: {name}": size for name, size in (config.get("linear_path") or {}).items()}
+    asked = [(name, config.get(name), len(shapes)) for name in COUNTS]
+    asked += [(name, size, max(FREE, elements)) for name, size in sizes.items()]
+    for name, size, most in asked:
+        if isinstance(size, int) and size > most:
+            raise _unlike(place, f"{name} is {size:,}, and there are {len(shapes):,} tensors of {elements:,} numbers")
+    layers, members = (config.get(name, 1) for name in COUNTS)
+    if isinstance(layers, int) and isinstance(members, int) and layers * members > len(shapes):
+        raise _unlike(place, f"{layers:,} layers of {members:,} members, and there are {len(shapes):,} tensors")
+
+
+def check_weights(kind: type[PreTrainedModel], place: Path) -> None:
+    """Check that a folder's weights are those that its configuration asks for, by name and shape.
+
+    Raises:
+        DataError: they are not; one that differs is named.
+        Exception: of many kinds, where the configuration is none.
+    """
+    check_counts(place)
+    config_class: Any = kind.config_class
+    with torch.device("meta"):
+        model = kind(config_class.from_pretrained(place, local_files_only=True))
+    shapes, asked = shapes_of(place), {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
+    tied = set(getattr(model, "all_tied_weights_keys", {}))
+    for name in sorted(shapes.keys() | asked.keys()):
+        if shapes.get(name) != asked.get(name) and not (name in tied and name not in shapes):
+            raise _unlike(place, f"{name} is {_shown(shapes.get(name))}, and {_shown(asked.get(name))} is asked for")
+
+
+def _unlike(place: Path, what: str) -> DataError:
+    return DataError(f"{place}: its weights are not those of its config.json: {what}")
+
+
+def _shown(shape: tuple[int, ...] | None) -> str:
+    return "nothing" if shape is None else " x ".join(map(str, shape)) or "a number"
