@@ -14,11 +14,11 @@ from contextlib import contextmanager
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import NotRequired, TypeAlias
+from typing import IO, Any, NotRequired, TypeAlias
 
 from typing_extensions import TypedDict  # pydantic takes that of `typing` from Python 3.12 on only
 
-from gatedrnn.errors import Damaged
+from gatedrnn.errors import SHOWN, Damaged, reason
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 """A value that a JSON file holds."""
@@ -192,25 +192,67 @@ def read_json(path: Path) -> Json:
         raise Damaged(f"{path}: is damaged ({error})" if path.stat().st_size else f"{path}: is empty") from error
 
 
+MAX_DEPTH = 20
+"""Levels of a YAML file at most: settings have four."""
+
+
 def read_yaml(path: Path) -> object:
-    """The content of a YAML file without aliases, by which a few lines can stand for as much as memory holds.
+    """The content of a YAML file of settings: without aliases, by which a few lines can stand for as much as memory
+    holds, and without a key that is there twice. Keys and dates are texts as they are written, so that the key `on` is
+    no truth value.
 
     Raises:
-        YAMLError: it is no such file.
-        UnicodeDecodeError: it is no UTF-8.
+        YAMLError: it is no such file; the message names the file, the line and the key.
     """
-    import yaml  # of the extra [train]
-
-    class WithoutAliases(yaml.SafeLoader):
-        def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-            if self.check_event(yaml.AliasEvent):
-                raise yaml.YAMLError("an alias (*name); write out what it stands for")
-            return super().compose_node(parent, index)
+    import yaml
 
     try:
-        return yaml.load(path.read_text(encoding="utf-8"), WithoutAliases)
-    except RecursionError as error:
-        raise yaml.YAMLError("is nested too deeply") from error
+        with path.open(encoding="utf-8") as file:
+            return parse_yaml(file)
+    except UnicodeDecodeError as error:
+        raise yaml.YAMLError(f"it is no UTF-8 ({error.reason})") from error
+
+
+def parse_yaml(content: str | IO[str]) -> object:
+    """As `read_yaml`, of a text or an open file."""
+    import yaml  # of the extra [train]
+
+    def refusal(said: str, node: yaml.Node | yaml.Event) -> yaml.YAMLError:
+        return yaml.constructor.ConstructorError(None, None, said, node.start_mark)
+
+    class Loader(yaml.SafeLoader):
+        depth = 0
+
+        def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+            if self.check_event(yaml.AliasEvent):
+                raise refusal("an alias (*name); write out what it stands for", self.peek_event())
+            if self.depth > MAX_DEPTH:
+                raise refusal("is nested too deeply", self.peek_event())
+            self.depth += 1
+            try:
+                return super().compose_node(parent, index)
+            finally:
+                self.depth -= 1
+
+        def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+            try:
+                return super().construct_object(node, deep)
+            except (ValueError, OverflowError) as error:  # a number of 5,000 digits
+                raise refusal(f"{node.value[:SHOWN]!r} is no value: {reason(error)}", node) from error
+
+        def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+            held: dict[Any, Any] = {}
+            for key, value in node.value:
+                if not isinstance(key, yaml.ScalarNode):
+                    raise refusal("a key must be a word", key)
+                if key.value in held:
+                    raise refusal(f"the key {key.value!r} is there twice", key)
+                held[key.value] = self.construct_object(value, deep=True)
+            return held
+
+    Loader.add_constructor("tag:yaml.org,2002:timestamp", Loader.construct_yaml_str)
+    Loader.add_constructor("tag:yaml.org,2002:map", lambda loader, node: loader.construct_mapping(node))
+    return yaml.load(content, Loader)
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """Text of others in a terminal: shown, never obeyed."""
 
 import re
+from io import TextIOWrapper
 from typing import IO, Literal
 
 from rich.console import Console as RichConsole
@@ -19,6 +20,13 @@ def plain(text: str) -> str:
     return _COMMANDS.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), text)
 
 
+def show_all(stream: IO[str]) -> None:
+    """Let a stream show a character that its encoding lacks, such as Korean in ASCII, as Python writes it, instead of
+    raising."""
+    if isinstance(stream, TextIOWrapper) and stream.errors == "strict":
+        stream.reconfigure(errors="backslashreplace")
+
+
 class Console(RichConsole):
     """rich's, for text that others wrote: labels, names of files, what a model writes.
 
@@ -35,6 +43,7 @@ class Console(RichConsole):
             markup=False, emoji=False, stderr=stderr, file=file, width=width, force_terminal=force_terminal,
             color_system=color_system,
         )  # fmt: skip
+        show_all(self.file)
 
     def render_str(self, text: str, *args: object, **options: object) -> Text:
         return super().render_str(plain(text), *args, **options)  # type: ignore[arg-type]  # as they came

@@ -16,16 +16,18 @@ from cyclopts.config import Dict
 from gatedrnn import __version__
 from gatedrnn.cli.arguments import RUN
 from gatedrnn.cli.interrupted import begins_again, goes_on, interruption
-from gatedrnn.errors import FAILURE, SIGNALLED, USAGE, Error, Interrupted, in_one_line, unknown
+from gatedrnn.errors import FAILURE, SIGNALLED, USAGE, Error, Interrupted, UsageError, in_one_line, reason, unknown
 from gatedrnn.extras import missing
 from gatedrnn.processes import ended_by_signals, oversubscribing, set_by_signals
 from gatedrnn.progress import notices_shown
 from gatedrnn.records import read_yaml
-from gatedrnn.terminal import plain
+from gatedrnn.terminal import plain, show_all
 from gatedrnn.trust import named_on, trusting
 
 OF_TASKS = ("compare", "forecast", "train")
 """Commands whose flags are those of the task that is named."""
+ON_COMMAND_LINE = ("config", "trust_code", "oversubscribe", "help", "help_all", "version")
+"""Flags of every command, which a file of settings cannot give."""
 
 
 def build_app(tokens: Sequence[str] = ()) -> App:
@@ -144,18 +146,31 @@ def _read_config(path: Path) -> dict[str, Any]:
     from gatedrnn.data.settings import own_settings
     from gatedrnn.training.settings import with_cell_options
 
-    content = read_yaml(path)
+    try:
+        content = read_yaml(path)
+    except yaml.YAMLError as error:
+        raise UsageError(f"--config {path}: {reason(error)}") from error
     if not isinstance(content, dict):
-        raise yaml.YAMLError(f"{path}: must hold settings as 'name: value' lines")
-    if True in content:  # YAML 1.1 reads the word "on" as a truth value
-        content["on"] = content.pop(True)
-    return with_cell_options(own_settings(content))
+        raise UsageError(f"--config {path}: must hold settings as 'name: value' lines")
+    settings: dict[str, Any] = {}
+    for key, value in content.items():
+        name = key.replace("-", "_")
+        if name in ON_COMMAND_LINE:
+            raise UsageError(
+                f"--config {path}: the key {key!r} has no effect in a file; give --{key} on the command line"
+            )
+        if name in settings:
+            raise UsageError(f"--config {path}: the key {key!r} is there twice, with _ and with -")
+        settings[name] = value
+    return with_cell_options(own_settings(settings))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; ends the process with 0, 1 (failure), 2 (usage) or, at a signal, 128 and its number:
     130 at Ctrl-C, 143 at SIGTERM, 129 at SIGHUP."""
     tokens = list(sys.argv[1:] if arguments is None else arguments)
+    for stream in (sys.stdout, sys.stderr):
+        show_all(stream)
     goes_on(begins_again)
     try:
         with notices_shown(), ended_by_signals():
@@ -180,7 +195,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = _exit_code(error)
         if code is None:
             raise
-        _stop(code, in_one_line(error))
+        from gatedrnn.cli.tasks import asked
+
+        config = asked("config", tokens) if hasattr(error, "errors") else None  # pydantic's, which names no file
+        _stop(code, in_one_line(error) + (f" (with --config {config})" if config else ""))
 
 
 def _exit_code(error: BaseException) -> int | None:

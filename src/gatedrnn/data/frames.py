@@ -8,6 +8,8 @@ same numbers from the same file.
 import csv
 import hashlib
 import json
+import logging
+import re
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,11 +21,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from gatedrnn.data.rows import RawTable
+from gatedrnn.data.rows import RawTable, with_whole_characters
+from gatedrnn.data.series.fields import is_number
 from gatedrnn.data.settings import LANGUAGE, SERIES, SERIES_REGRESSION, TEXT, TEXT_REGRESSION
 from gatedrnn.errors import DataError, FolderTaken, reason
 from gatedrnn.records import Json, written_beside
 
+LOG = logging.getLogger("gatedrnn")
 Data: TypeAlias = Any
 """A path, a frame, a mapping of columns, arrays, lists of texts, or a Hugging Face data set; see `in_memory`."""
 Frame: TypeAlias = Any
@@ -96,7 +100,7 @@ def in_memory(data: Data) -> InMemory | None:
     if isinstance(data, tuple) and len(data) == 2:
         return _labelled(*data)
     if isinstance(data, list) and data and all(isinstance(text, str) for text in data):
-        return InMemory({"train": pa.table({TEXT_COLUMN: data})}, LANGUAGE)
+        return InMemory({"train": pa.table({TEXT_COLUMN: with_whole_characters(data, "texts")})}, LANGUAGE)
     table, backend = table_of(data)
     return InMemory({"train": table}, backend=cast(Any, backend))
 
@@ -185,9 +189,14 @@ def table_of(data: Data) -> tuple[pa.Table, str]:
 
     try:
         if isinstance(data, Mapping):
-            return pa.table(dict(data)), "pandas"
+            columns = {name: list(held) if _may_hold_texts(held) else held for name, held in data.items()}
+            return pa.table(with_whole_characters(columns, "the data")), "pandas"
         if type(data).__module__.startswith("pandas"):
             data = _with_index(data)
+            for name in [name for name in data.columns if _may_hold_texts(data[name])]:
+                held = data[name].tolist()
+                if (mended := with_whole_characters(held, f"column {name!r}")) is not held:
+                    data = data.assign(**{name: mended})
         frame = nw.from_native(data)
         eager = frame.collect() if isinstance(frame, nw.LazyFrame) else frame
         return eager.to_arrow(), str(eager.implementation)
@@ -198,6 +207,11 @@ def table_of(data: Data) -> tuple[pa.Table, str]:
         ) from error
     except (pa.ArrowException, ValueError, nw.exceptions.NarwhalsError) as error:
         raise DataError(f"the frame cannot be read: {reason(error)}") from error
+
+
+def _may_hold_texts(column: Any) -> bool:
+    """Whether a column of pandas or an array may hold texts."""
+    return getattr(getattr(column, "dtype", None), "kind", "") in ("O", "U")
 
 
 def frame_like(columns: Mapping[str, Sequence[object]], backend: str = "pandas") -> Frame:
@@ -322,10 +336,10 @@ def coded(labels: Sequence[object]) -> tuple[np.ndarray, list[str] | None]:
 
 def _labelled(first: Any, labels: Any) -> InMemory:
     """Series or texts with a label each."""
-    rows = list(first)
+    rows = with_whole_characters(list(first), "texts")
     if not rows:
         raise DataError("there are no examples in the data")
-    values, classes = coded(list(labels))
+    values, classes = coded(with_whole_characters(list(labels), "labels"))
     if rows and isinstance(rows[0], str):
         if len(rows) != len(values):
             raise DataError(f"there are {len(rows):,} texts and {len(values):,} labels")
@@ -419,8 +433,25 @@ def write_predictions(output: Path, data: RawTable, added: dict[str, list[Json]]
                 for row in _joined(data, added):
                     file.write(json.dumps(row, ensure_ascii=False, default=str) + "\n")
             else:
-                rows = ([_field(value) for value in row.values()] for row in _joined(data, added))
+                rows = [[_field(value) for value in row.values()] for row in _joined(data, added)]
                 _write_separated(file, ending, [[*data.column_names, *added], *rows], output)
+                warn_of_formulas(output, [[*data.column_names, *added], *rows])
+
+
+FORMULA = re.compile(r"[=+@\t\r-].", re.DOTALL)
+"""The begin of a field that a spreadsheet takes for a formula, unless it is a number."""
+
+
+def warn_of_formulas(output: Path, rows: list[list[Any]]) -> None:
+    """Say that a spreadsheet would run fields of a file that was written: labels, names and texts are anybody's. The
+    file keeps them as they are, since it is data, which other programs read back."""
+    fields = [field for row in rows for field in row if isinstance(field, str) and FORMULA.match(field)]
+    found = [field for field in fields if not is_number(field)]
+    if found:
+        LOG.warning(
+            "%s: a spreadsheet takes fields that begin with =, +, - or @ for formulas: %s, the first %.60r; import its "
+            "columns as text", output, f"{len(found):,} of them", found[0],
+        )  # fmt: skip
 
 
 def _write_separated(file: TextIO, ending: str, rows: list[list[Any]], output: Path) -> None:

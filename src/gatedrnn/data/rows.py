@@ -292,6 +292,37 @@ def values_of(path: Path, kind: Kind, column: str) -> Iterator[object]:
         yield from _values(batch.column(0))
 
 
+HALF = re.compile("[\ud800-\udfff]")
+"""Half of a character, which is left where a text was cut in the middle of an emoji: no encoding holds it."""
+WRITTEN_HALF = re.compile(r"\\u[dD][89a-fA-F]")
+"""One as JSON writes it, or the begin of a whole character."""
+
+
+def with_whole_characters(value: Any, place: str) -> Any:
+    """A text, or a list or record with texts anywhere in it, with U+FFFD for each half of a character, and a warning.
+
+    Example:
+        >>> with_whole_characters(["a", "b \\ud83d"], "texts") == ["a", "b \\ufffd"]
+        True
+    """
+    found = 0
+
+    def mend(part: Any) -> Any:
+        nonlocal found
+        if isinstance(part, str):
+            text, count = HALF.subn("\ufffd", part)
+            found += count
+            return text if count else part
+        if isinstance(part, list):
+            return [mend(each) for each in part]
+        return {mend(name): mend(each) for name, each in part.items()} if isinstance(part, dict) else part
+
+    mended = mend(value)
+    if found:
+        LOG.warning("%s: half a character, as of an emoji that was cut, is read as U+FFFD: %d times", place, found)
+    return mended if found else value
+
+
 def _objects(path: Path) -> Iterator[dict[str, Any]]:
     """The objects of a file with an object a line, or with one list of objects.
 
@@ -306,12 +337,15 @@ def _objects(path: Path) -> Iterator[dict[str, Any]]:
     try:
         with path.open(encoding="utf-8-sig") as file:
             if begin[:1] == b"[":
-                rows = json.load(file, object_pairs_hook=_unequal)
+                rows = with_whole_characters(json.load(file, object_pairs_hook=_unequal), str(path))
                 yield from (_object(row, f"item {n}") for n, row in enumerate(rows, start=1))
                 return
             for line, text in enumerate(file, start=1):
                 if text.strip():
-                    yield _object(json.loads(text, object_pairs_hook=_unequal), f"line {line}")
+                    row = json.loads(text, object_pairs_hook=_unequal)
+                    if WRITTEN_HALF.search(text):
+                        row = with_whole_characters(row, f"{path}: line {line}")
+                    yield _object(row, f"line {line}")
     except (ValueError, RecursionError) as error:  # of characters too, where the text is not UTF-8
         where = f"line {line}: " if line else ""
         raise DataError(f"{path}: cannot be read as json: {where}{reason(error)}") from error

@@ -11,6 +11,7 @@ from typing import Any, cast
 from tokenizers import Encoding, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast
 
+from gatedrnn.data.rows import with_whole_characters
 from gatedrnn.data.scripts import UNDIVIDED
 from gatedrnn.errors import DataError, is_panic, reason
 
@@ -209,7 +210,7 @@ def encoded(
     Raises:
         DataError: the tokenizer, which a folder of anybody's may have, fails; the row is named.
     """
-    backend = tokenizer.backend_tokenizer
+    rows, backend = with_whole_characters(rows, place), tokenizer.backend_tokenizer
     call = backend.encode_batch if offsets else backend.encode_batch_fast
     encode = partial(call, is_pretokenized=words, add_special_tokens=special)
     try:
@@ -234,6 +235,7 @@ def _fails(encode: Callable[[list[Any]], object], row: Any) -> bool:
 
 def unknown_in(tokenizer: PreTrainedTokenizerFast, text: str) -> list[str]:
     """The words or characters of a text that its vocabulary lacks, each once, in order."""
+    text = with_whole_characters(text, "text")
     (encoding,) = encoded(tokenizer, [text], "text", special=False)
     spans = [
         text[slice(*span)]

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from gatedrnn.data import TEXT, TEXT_REGRESSION
 from gatedrnn.data.frames import Data, InMemory, is_frame, table_of, with_classes
+from gatedrnn.data.rows import with_whole_characters
 from gatedrnn.data.text import encode_texts
 from gatedrnn.estimators.base import GatedEstimator, Settings, as_value_errors
 from gatedrnn.estimators.labels import Labels, OfClasses, OfNumbers, checked_labels, merged
@@ -113,7 +114,8 @@ def _texts(X: Data) -> list[str]:
     for row, text in enumerate(texts):
         if not isinstance(text, str):
             raise ValueError(f"X: row {row} is no text but {type(text).__name__} {str(text)[:40]!r}")
-    return texts.tolist()
+    mended: list[str] = with_whole_characters(texts.tolist(), "X")
+    return mended
 
 
 class TextClassifier(OfClasses, _TextEstimator):

@@ -5,17 +5,27 @@ import time
 from collections import Counter, deque
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, Self, TypeAlias
+from typing import Any, NamedTuple, Protocol, Self, TypeAlias, cast
 
 import yaml
 from pydantic import JsonValue
 
 from gatedrnn.children import may_have_workers
-from gatedrnn.errors import Error, Interrupted, NonFiniteLoss, OutOfMemory, UsageError, WorkerDiffers, WorkerLost
+from gatedrnn.errors import (
+    Error,
+    Interrupted,
+    NonFiniteLoss,
+    OutOfMemory,
+    UsageError,
+    WorkerDiffers,
+    WorkerLost,
+    reason,
+)
 from gatedrnn.executors.engines import Local, OnRay, OnSlurm
 from gatedrnn.executors.work import HERE, Ended, Executor, OnProgress, Report, Task, finished, progress_of, task_of
 from gatedrnn.processes import check_cores
 from gatedrnn.progress import Progress
+from gatedrnn.records import parse_yaml
 from gatedrnn.training.folder import RunFolder
 from gatedrnn.training.resources import compile_kernels
 from gatedrnn.training.result import RunResult
@@ -240,7 +250,10 @@ def executor_for(on: str = "local", jobs: int | None = None, threads: int = 1) -
         name, equals, value = word.partition("=")
         if not (name and equals):
             raise UsageError(f"--on {on}: options are NAME=VALUE after commas, got {word!r}")
-        options[name] = yaml.safe_load(value)
+        try:
+            options[name] = cast(JsonValue, parse_yaml(value))
+        except yaml.YAMLError as error:
+            raise UsageError(f"--on {on}: {name}: {reason(error)}") from error
     engine, _, address = place.partition(":")
     if engine == "ray":
         return Workers(OnRay(address or None, jobs, threads, options))

@@ -245,7 +245,7 @@ class Comparison:
     def _held_settings(self) -> Any:
         try:
             held = read_yaml(self.config)
-        except (UnicodeDecodeError, yaml.YAMLError) as error:
+        except yaml.YAMLError as error:
             raise Damaged(f"{self.config}: is damaged ({reason(error)}); {_RESTORE}") from error
         if held is None:
             raise Damaged(f"{self.config}: is empty; {_RESTORE}")

@@ -202,7 +202,7 @@ def read_space(file: Path) -> Space:
     """
     try:
         held: Any = read_yaml(file)
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+    except (OSError, yaml.YAMLError) as error:
         raise UsageError(f"--space {file}: cannot be read ({reason(error)})") from error
     if not isinstance(held, dict):
         raise UsageError(f"--space {file}: must be a mapping from settings to ranges")

@@ -119,7 +119,7 @@ def read_suite(file: Path, threads: int) -> dict[str, CompareSettings]:
     """
     try:
         held: Any = read_yaml(file)
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+    except (OSError, yaml.YAMLError) as error:
         raise UsageError(f"--suite {file}: cannot be read ({reason(error)})") from error
     if not isinstance(held, dict) or not isinstance(held.get("tasks"), dict) or len(held["tasks"]) < 2:
         raise UsageError(f"--suite {file}: must name two comparisons or more under 'tasks'")

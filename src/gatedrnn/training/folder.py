@@ -204,7 +204,7 @@ class RunFolder:
         """The content of config.yaml, checked against the sum from when the run began."""
         try:
             held = read_yaml(self.config)
-        except (UnicodeDecodeError, yaml.YAMLError) as error:
+        except yaml.YAMLError as error:
             raise Damaged(f"{self.config}: is damaged ({reason(error)}); {_RESTORE}") from error
         if not isinstance(held, dict):
             raise Damaged(f"{self.config}: {'holds no settings' if held else 'is empty'}; {_RESTORE}")
