@@ -23,7 +23,7 @@ def plain(text: str) -> str:
 def show_all(stream: IO[str]) -> None:
     """Let a stream show a character that its encoding lacks, such as Korean in ASCII, as Python writes it, instead of
     raising."""
-    if isinstance(stream, TextIOWrapper) and stream.errors == "strict":
+    if isinstance(stream, TextIOWrapper) and stream.errors in ("strict", "surrogateescape"):
         stream.reconfigure(errors="backslashreplace")
 
 

@@ -2,15 +2,18 @@
 
 import io
 import re
+import sys
 from pathlib import Path
 
 import hypothesis.strategies as st
+import pytest
+from commands import exit_code
 from hypothesis import given
 from properties import few
 from rich.table import Table
 
 import gatedrnn
-from gatedrnn.terminal import Console, plain
+from gatedrnn.terminal import Console, plain, show_all
 
 OBEYED = "\x1b\x9b\x07\r\x00\x08\x7f\u202e\u2066\u200f\u2028\ud800"
 ANY_TEXT = st.lists(st.integers(0, 0x10FFFF).map(chr)).map("".join)  # st.text() would first read all of Unicode
@@ -45,3 +48,33 @@ def test_no_other_console_is_printed_to_and_no_markup_is_written_for_it():
             text = path.read_text()
             assert not re.search(r"^from rich\.console import .*\bConsole\b", text, re.M), path
             assert not re.search(r"\[/?(bold|dim|italic|red|green|yellow|blue)( \w+)?\]", text), path
+
+
+@pytest.mark.parametrize(("encoding", "shown"), [
+    ("ascii", r"\uc11c\uc6b8 \xe9"), ("cp1252", r"\uc11c\uc6b8 é"), ("cp949", r"서울 \xe9"), ("utf-8", "서울 é"),
+])  # fmt: skip
+def test_what_an_encoding_lacks_is_shown_as_python_writes_it(encoding, shown):
+    raw = io.BytesIO()
+    file = io.TextIOWrapper(raw, encoding, write_through=True)
+    table = Table("서울 é")
+    table.add_row("1")
+    Console(file=file, width=60).print(table)
+    assert shown in raw.getvalue().decode(encoding)
+
+
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+@pytest.mark.parametrize("errors", ["strict", "surrogateescape"])
+def test_commands_show_what_an_encoding_lacks_on_both_streams(monkeypatch, stream, errors):
+    """In the C locale, Python escapes surrogates on its streams."""
+    raw = io.BytesIO()
+    monkeypatch.setattr(sys, stream, io.TextIOWrapper(raw, "ascii", errors, write_through=True))
+    assert exit_code("describe", "서울") == 2
+    getattr(sys, stream).write("서울")
+    assert rb"\uc11c\uc6b8" in raw.getvalue()
+
+
+def test_a_stream_that_replaces_already_keeps_its_way():
+    file = io.TextIOWrapper(io.BytesIO(), "ascii", errors="replace")
+    show_all(file)
+    show_all(io.StringIO())
+    assert file.errors == "replace"

@@ -197,7 +197,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             raise
         from gatedrnn.cli.tasks import asked
 
-        config = asked("config", tokens) if hasattr(error, "errors") else None  # pydantic's, which names no file
+        ours = any(hasattr(each, "errors") for each in (error, error.__cause__))  # pydantic's, which name no file
+        config = asked("config", tokens) if ours else None
         _stop(code, in_one_line(error) + (f" (with --config {config})" if config else ""))
 
 
