@@ -4,8 +4,9 @@ All of them are `Error`s, so that one clause catches what a user of the library 
 for are that class too. The message names the thing, the rule, what was found and what to do.
 """
 
+import re
 import signal
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -19,6 +20,8 @@ class Error(Exception):
 
     exit_code: int = FAILURE
     """The exit code of the command that it ends: 2 where other arguments or data would mend it, else 1."""
+    typed: str | None = None
+    """The message with settings as flags, as the command line shows it, where the message names Python's parameters."""
 
 
 def reason(error: BaseException) -> str:
@@ -44,7 +47,7 @@ def in_one_line(error: Exception) -> str:
         'a.csv: no such file or directory'
     """
     if isinstance(error, Error):
-        return " ".join(str(error).split())
+        return " ".join((error.typed or str(error)).split())
     cause: Any = error.__cause__ if hasattr(error.__cause__, "errors") else error
     if not hasattr(cause, "errors"):
         if isinstance(error, OSError) and error.filename is not None:
@@ -65,21 +68,64 @@ def _flag(place: Sequence[int | str]) -> str:
     return f"--{names[-1].replace('_', '-')}" if names else ""
 
 
+FLAG = re.compile(
+    r"gatedrnn \w+ --[a-z-]+|--(?P<no>no-)?(?P<name>[a-z][a-z0-9]*(?:-[a-z0-9]+)*)(?:=(?P<value>true|false))?"
+)
+"""A flag in a message; those of a whole command stay as they are."""
+IN_PYTHON = {"resume": "resume()", "finish": "finish()", "trust_code": "gatedrnn.trust.trusting(trust_code=True)"}
+"""Flags that are no parameters in Python."""
+
+
+def in_python(error: Error, names: Mapping[str, str] | None = None) -> Error:
+    """An error whose message names the parameters of Python in the place of flags; the flags are kept in `typed`.
+
+    Args:
+        names: parameters that are called otherwise than the flags.
+
+    Example:
+        >>> str(in_python(Error("name it with --time-column; --no-refit leaves it out")))
+        'name it with time_column; refit=False leaves it out'
+    """
+
+    def parameter(flag: re.Match[str]) -> str:
+        if flag["name"] is None:
+            return flag[0]
+        name = flag["name"].replace("-", "_")
+        value = "=False" if flag["no"] else f"={flag['value'].title()}" if flag["value"] else ""
+        return IN_PYTHON.get(name) or f"{(names or {}).get(name, name)}{value}"
+
+    if error.typed is None:
+        error.typed = str(error)
+        error.args = (FLAG.sub(parameter, error.typed), *error.args[1:])
+    return error
+
+
+SYNONYMS = {
+    "lr": "learning_rate", "h": "horizon", "fh": "horizon", "freq": "frequency", "units": "hidden_size",
+    "hidden_dim": "hidden_size", "max_epochs": "epochs", "num_epochs": "epochs", "n_epochs": "epochs",
+    "max_steps": "total_steps", "num_layers": "layers", "n_layers": "layers", "random_state": "seed",
+}  # fmt: skip
+"""Settings by the names that other libraries have for them."""
+
+
 def nearest(name: str, names: Iterable[str], otherwise: str = "") -> str:
     """Return a hint for a name that does not exist: the nearest that does, or else another sentence.
 
     Example:
-        >>> nearest("mingur", ["mingru", "lstm"])
-        "did you mean 'mingru'?"
+        >>> nearest("mingur", ["mingru", "lstm"]), nearest("lr", ["learning_rate", "layers"])
+        ("did you mean 'mingru'?", "did you mean 'learning_rate'?")
     """
-    near = get_close_matches(name, names, n=1)
-    return f"did you mean {near[0]!r}?" if near else otherwise
+    by_letters = {known.lower().replace("-", "_"): known for known in names}
+    asked = name.lower().replace("-", "_")
+    near = [asked] if (asked := SYNONYMS.get(asked, asked)) in by_letters else get_close_matches(asked, by_letters, n=1)
+    return f"did you mean {by_letters[near[0]]!r}?" if near else otherwise
 
 
 def unknown(what: str, name: str, names: Iterable[str]) -> str:
     """Return a sentence for a name that does not exist, with the nearest that does."""
     names = list(names)
-    listed = f"there are {', '.join(names)}" if len(names) <= LISTED else f"there are {len(names)} others"
+    are = "there is" if len(names) == 1 else "there are"
+    listed = f"{are} {', '.join(names)}" if len(names) <= LISTED else f"there are {len(names)} others"
     return f"there is no {what} {name!r}; " + nearest(name, names, listed)
 
 

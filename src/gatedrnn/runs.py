@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
-from gatedrnn.errors import DataError, Interrupted, UsageError, in_one_line, reason, unknown
+from gatedrnn.errors import DataError, Error, Interrupted, UsageError, in_one_line, in_python, reason, unknown
 from gatedrnn.progress import display_of
 from gatedrnn.records import Json, Setting, environment, read_json
 
@@ -25,8 +25,10 @@ if TYPE_CHECKING:
     from gatedrnn.data.forecast.task import Asked
     from gatedrnn.data.frames import Data, Frame
     from gatedrnn.models import GatedRNNForForecasting
+    from gatedrnn.models.forecast_configuration import GatedRNNForecastConfig
     from gatedrnn.models.modeling import GatedRNNPreTrainedModel
     from gatedrnn.training.callbacks import Callbacks
+    from gatedrnn.training.finished import Finished
     from gatedrnn.training.forecasts import Forecasts
     from gatedrnn.training.loop import OnStep
     from gatedrnn.training.result import RunResult, Standing
@@ -37,6 +39,8 @@ Baselines: TypeAlias = Literal["plain", "none"]
 """Whether plain methods are fitted beside a run."""
 OnNotes: TypeAlias = Callable[[Sequence[str]], None]
 FORECAST_FILE = "forecast.csv"
+EXPORTS = ("onnx",)
+"""The formats of `Run.export`."""
 
 
 class Run:
@@ -60,6 +64,7 @@ class Run:
 
         self.folder = Path(folder)
         self._files = RunFolder(self.folder)
+        self._opened: tuple[tuple[object, ...], Finished] | None = None
         if not self._files.config.exists() and not (self.folder / "config.json").exists():
             raise DataError(f"{self.folder}: holds no run (no config.yaml) and no model (no config.json)")
 
@@ -126,19 +131,26 @@ class Run:
         """The page report.html, one file that needs no network."""
         return self._files.report
 
-    @cached_property
+    @property
     def model(self) -> "GatedRNNPreTrainedModel":
-        """The trained model, in `eval()`; of a run that has not ended, that of its newest checkpoint."""
-        from gatedrnn.training.finished import open_finished
+        """The trained model, in `eval()`; of a run that has not ended, that of its newest checkpoint.
 
-        return open_finished(self.folder).model
+        It is opened and its files are checked once; again only where a file of it has changed since.
+        """
+        return self._open().model
 
-    @cached_property
+    @property
     def tokenizer(self) -> "PreTrainedTokenizerFast | None":
         """The tokenizer of the model; None for a model that reads numbers."""
-        from gatedrnn.training.finished import open_finished
+        return self._open().tokenizer
 
-        return open_finished(self.folder).tokenizer
+    def _open(self) -> "Finished":
+        from gatedrnn.training.finished import open_finished, state_of
+
+        state = state_of(self.folder)
+        if self._opened is None or self._opened[0] != state:
+            self._opened = state, open_finished(self.folder)
+        return self._opened[1]
 
     def resume(
         self, *, epochs: int | None = None, total_steps: int | None = None, wait: bool = False, workers: int = 0,
@@ -215,6 +227,8 @@ class Run:
     ) -> "Frame":  # fmt: skip
         """Predict the label of every row, with the probability of each class; or forecast what comes after a table.
 
+        `model` predicts, which stays open from call to call.
+
         Args:
             data: as in `train`, without labels: a file, a frame, texts, or series.
             output: a file to write the same into; its ending decides: .csv, .tsv, .jsonl or .parquet.
@@ -227,33 +241,36 @@ class Run:
 
         Returns:
             A frame of the library that the data were a frame of, else of pandas: the columns of the data with
-            `prediction` and `probability_...`, or the steps of a forecast.
+            `prediction` and `probability_...`, or the steps of a forecast. Labels have the type of those of training:
+            1, True or 1.0, and not "1"; names and times have that of the data.
 
         Raises:
             DataError: the model is a language model, or the data cannot be read or do not fit it.
         """
-        from gatedrnn.data.frames import check_output, frame_like, on_disk, write_predictions
+        from gatedrnn.data.frames import check_output, frame_of, on_disk, write_predictions
         from gatedrnn.processes import use_threads
+        from gatedrnn.training.finished import open_finished
         from gatedrnn.training.predict import predicted_columns
 
         target = None if output is None else Path(output)
-        with called_from_python(), on_disk(data) as held:
+        with called_from_python(), on_disk(data, texts_as_file=False) as held:
             if target is not None:
                 check_output(target, held.file)
             use_threads(threads)
             if baseline is None or baseline == "plain-part":
-                table, added, notes = predicted_columns(
-                    self.folder, held, text_column, data_root, plain_part=baseline is not None
-                )
+                # Without its network a model answers otherwise: the one that stays open is left as it is.
+                finished = self._open() if baseline is None else open_finished(self.folder)
+                predicted = predicted_columns(finished, held, text_column, data_root, plain_part=baseline is not None)
             else:
                 from gatedrnn.study.plain import forecast_of_baseline
 
-                table, added, notes = forecast_of_baseline(self.folder, held.file, baseline)
+                predicted = forecast_of_baseline(self.folder, held.file, baseline)
+            table, added, notes, types = predicted
             if target is not None:
-                write_predictions(target, table, added, held.name)
+                write_predictions(target, table, added, held.name, types)
         if on_notes is not None:
             on_notes(notes)
-        return frame_like({**table.columns, **added}, held.backend)
+        return frame_of({**table.columns, **added}, types, held.backend)
 
     def evaluate(
         self, data: "Data" = None, *, split: str = "test", text_column: str | None = None,
@@ -295,10 +312,13 @@ class Run:
             The files, and by how much each differs from the model.
 
         Raises:
+            UsageError: there is no such format.
             ExportWrong: one differs by more than rounding.
         """
         from gatedrnn.export.formats import export_model
 
+        if to not in EXPORTS:
+            raise UsageError(unknown("format", to, EXPORTS))
         folder = self.folder / to if output is None else Path(output)
         return {folder / name: difference for name, difference in export_model(self.model, folder).items()}
 
@@ -393,13 +413,10 @@ class Forecast(Run):
     @property
     def table(self) -> "Frame":
         """The forecast, named as the table: a row for each series and step, a column for each quantile; a frame of the
-        library that the table was a frame of."""
-        import pandas as pd
+        library that the table was a frame of, with the types that its times and names of series had."""
+        from gatedrnn.training.forecasts import read_forecast
 
-        from gatedrnn.data.frames import frame_like
-
-        read = pd.read_csv(self.file, float_precision="round_trip")
-        return read if self.backend == "pandas" else frame_like(read.to_dict("list"), self.backend)
+        return read_forecast(self.file, cast("GatedRNNForecastConfig", self.model.config), self.backend)
 
     @property
     def file(self) -> Path:
@@ -451,8 +468,8 @@ def train(
         progress: show a bar; if None, in a terminal or notebook alone.
         on_step: called with the progress after every step, in the place of a bar.
         on_notes: called with the notes on the data before training, in the place of lines.
-        settings: every setting of the task, the model and the training, named as the flags of `gatedrnn train`; the
-            task's recipe and the data decide the others.
+        settings: every setting of the task, the model and the training, named as the flags of `gatedrnn train`, and
+            `cell` as a class such as `gatedrnn.MinGRU` too; the task's recipe and the data decide the others.
 
     Raises:
         UsageError: a setting is unknown, or does not go with another.
@@ -467,6 +484,7 @@ def train(
     """
     from gatedrnn.data import LANGUAGE, tasks_kept
     from gatedrnn.training.chosen import completed, run_of_recipe
+    from gatedrnn.training.settings import with_words_of_cells
 
     with (
         tasks_kept(),
@@ -474,6 +492,7 @@ def train(
         display_of("train", progress if on_step is None else False) as display,
     ):
         on_step, on_notes = on_step or display.show_one, on_notes or display.show_notes
+        settings = with_words_of_cells(settings)
         folder, named, of_form = placed(data, output, {"task": task, **settings}, files)
         given = cast(dict[str, Json], {**named, **settings})
         task = task or of_form
@@ -526,6 +545,7 @@ def forecast(
     from gatedrnn.training.chosen import completed, run_of_recipe, with_values
     from gatedrnn.training.folder import RunFolder
     from gatedrnn.training.forecasts import asked_of_data
+    from gatedrnn.training.settings import with_words_of_cells
 
     with (
         tasks_kept(),
@@ -533,6 +553,7 @@ def forecast(
         display_of("forecast", progress if on_step is None else False) as display,
     ):
         on_step, on_notes = on_step or display.show_one, on_notes or display.show_notes
+        settings = with_words_of_cells(settings)
         folder, named, _ = placed(data, output, {"task": FORECAST, **settings}, files)
         given = cast(dict[str, Json], {**named, **settings})
         chosen = run_of_recipe(FORECAST, **given)
@@ -611,10 +632,13 @@ def _temporary(data: object, settings: Mapping[str, object]) -> Path:
 
 
 @contextmanager
-def called_from_python() -> Iterator[list[object]]:
+def called_from_python(names: Mapping[str, str] | None = None) -> Iterator[list[object]]:
     """The boundary of what a caller of Python begins: its random numbers and its number of threads are given back,
-    whatever runs within draw and set; settings are refused in one sentence. Files that are put into the list are not
-    named in errors: a caller's data are in them.
+    whatever runs within draw and set; settings are refused in one sentence, and errors name Python's parameters. Files
+    that are put into the list are not named in errors: a caller's data are in them.
+
+    Args:
+        names: parameters of the caller that are called otherwise than the settings.
 
     Raises:
         UsageError: a setting is unknown or out of range.
@@ -631,7 +655,10 @@ def called_from_python() -> Iterator[list[object]]:
         try:
             yield files
         except ValidationError as error:
-            raise UsageError(_refused(error)) from error
+            raise in_python(UsageError(_refused(error)), names) from error
+        except Error as error:
+            in_python(error, names)
+            raise
         finally:
             torch.set_num_threads(threads)
             random.setstate(python)

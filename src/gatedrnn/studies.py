@@ -207,8 +207,9 @@ def compare(
         progress: show a bar; if None, in a terminal or notebook alone.
         on_progress, on_notes: called with the progress of each run, and with the notes on the data, in their place.
         command: what the record names as the command.
-        settings: named as the flags of `gatedrnn compare`: `cells`, `seeds`, `match`, `ladder`, `recipes`, `trials`,
-            and every setting of the task, the model and the training; the task's recipe has the others.
+        settings: named as the flags of `gatedrnn compare`: `cells` (or their classes), `seeds`, `match`, `ladder`,
+            `recipes`, `trials`, and every setting of the task, the model and the training; the task's recipe has the
+            others.
 
     Raises:
         UsageError: a setting is unknown, or does not go with another.
@@ -226,9 +227,11 @@ def compare(
     from gatedrnn.study.experiment import compare as run_comparison
     from gatedrnn.study.report import write_report
     from gatedrnn.study.suite import comparison_of_flags
+    from gatedrnn.training.settings import with_words_of_cells
 
     shown = progress if on_progress is None else False
     with tasks_kept(), called_from_python() as files, display_of("compare", shown) as display:
+        settings = with_words_of_cells(settings)
         folder, named, of_form = placed(data, output, {"task": task, **settings}, files, replace=fresh)
         task = task or of_form or _task_of(named | settings) or "digits"
         threads = threads or (threads_for(jobs or 1) if on == "local" else 1)
@@ -315,9 +318,12 @@ def probe(
         >>> study.scores.query("length == 1024")  # doctest: +SKIP
     """
     from gatedrnn.study.settings import PROBE_CELLS, ProbeSettings
+    from gatedrnn.training.settings import with_words_of_cells
 
     # Refused before anything is imported that takes seconds.
-    asked: ProbeSettings = ProbeSettings.model_validate({"cells": tuple(cells) or PROBE_CELLS, **settings})
+    words = with_words_of_cells({"cells": tuple(cells) or PROBE_CELLS, **settings})
+    with called_from_python():
+        asked: ProbeSettings = ProbeSettings.model_validate(words)
     from gatedrnn.executors import executor_for
     from gatedrnn.study.probes import probe as run_suite
     from gatedrnn.study.report import write_report

@@ -49,7 +49,8 @@ def print_classes(run: str, classes: "Sequence[ClassScore]", console: Console) -
     for column in ("class", "precision", "recall", "F1", "labels"):
         table.add_column(column, justify="left" if column == "class" else "right")
     for score in classes:
-        table.add_row(*map(shown, astuple(score)))
+        name, *numbers = astuple(score)
+        table.add_row(str(name), *map(shown, numbers))
     console.print(table)
 
 
@@ -68,9 +69,9 @@ def print_confusion(
     table = Table(title=f"{run}: confusion, true classes in rows", title_justify="left")
     table.add_column("true \\ predicted")
     for score in classes:
-        table.add_column(score.name, justify="right")
+        table.add_column(str(score.name), justify="right")
     for score, row in zip(classes, confusion, strict=True):
-        table.add_row(score.name, *map(shown, row))
+        table.add_row(str(score.name), *map(shown, row))
     console.print(table)
 
 

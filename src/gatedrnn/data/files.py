@@ -22,7 +22,7 @@ from gatedrnn.data.labels import (
     tags_in_column,
     words_in_column,
 )
-from gatedrnn.data.rows import RawTable, ending_of, is_number_of_column
+from gatedrnn.data.rows import RawTable, ending_of, is_number_of_column, type_kept
 from gatedrnn.data.series.fields import is_number, numbers_of
 from gatedrnn.data.settings import Order
 from gatedrnn.data.tables import (
@@ -30,6 +30,8 @@ from gatedrnn.data.tables import (
     NESTED,
     column_of,
     kind_of,
+    missing,
+    names_in_column,
     read_all_columns,
     reader,
     said_columns,
@@ -77,6 +79,8 @@ class Table(NamedTuple):
     """The words of each row that has tags; its text is these with blanks between them."""
     weights: np.ndarray | None = None
     """(rows,): what each counts in the loss; None where no weights are asked for."""
+    label_type: str | None = None
+    """The type of the labels, by pyarrow's name; None of text."""
 
 
 class Wanted(NamedTuple):
@@ -152,7 +156,7 @@ def _table(data: RawTable, name: str, place: str, wanted: Wanted) -> Table:
     source: dict[str, Any] = {"name": name, "rows": len(texts), "sha256": digest}
     return Table(
         texts, labels, names, source, (text, *named_labels.columns), groups, times, said, named_labels.sets,
-        weights=_weights(data, place, wanted),
+        weights=_weights(data, place, wanted), label_type=type_kept(data.types.get(named_labels.columns[0])),
     )  # fmt: skip
 
 
@@ -163,7 +167,7 @@ def _together(
     roles, groups, times = dict[str, str](), None, None
     if wanted.group is not None:
         roles["group"] = column_of(data.column_names, place, "group", wanted.group, ())
-        groups = [str(value) for value in data[roles["group"]]]
+        groups = names_in_column(data, place, roles["group"], "group")
     if wanted.timed:
         data, roles["time"] = with_time_column(data, place, wanted.time)
         column = roles["time"]
@@ -192,7 +196,8 @@ def _tagged(data: RawTable, name: str, place: str, wanted: Wanted) -> Table:
     source: dict[str, Any] = {"name": name, "rows": len(texts), "sha256": digest}
     names = data.class_names.get(label)
     weights = _weights(data, place, wanted)
-    return Table(texts, labels, names, source, (text, label), groups, times, said, tags, words, weights)
+    kept = type_kept(data.types.get(label))
+    return Table(texts, labels, names, source, (text, label), groups, times, said, tags, words, weights, kept)
 
 
 def _weights(data: RawTable, place: str, wanted: Wanted) -> np.ndarray | None:
@@ -395,6 +400,6 @@ def labels_in_column(data: RawTable, place: str, column: str) -> tuple[list[str]
         if isinstance(value, NESTED):
             raise DataError(f"{place}: row {row}, column {column!r}: holds {kind_of(value)}, not a label")
         if value is None or value == "" or value != value or (names is not None and value < 0):  # NaN is not itself
-            raise DataError(f"{place}: row {row} has no label in column {column!r}; remove the row or fill it in")
+            raise missing("label", place, row, column)
         labels.append(names[value] if names is not None else str(value))
     return labels, names

@@ -21,9 +21,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from gatedrnn.data.rows import RawTable, with_whole_characters
+from gatedrnn.data.rows import RawTable, type_kept, with_whole_characters, without_periods
 from gatedrnn.data.series.fields import is_number
 from gatedrnn.data.settings import LANGUAGE, SERIES, SERIES_REGRESSION, TEXT, TEXT_REGRESSION
+from gatedrnn.data.tables import missing
 from gatedrnn.errors import DataError, FolderTaken, reason
 from gatedrnn.records import Json, written_beside
 
@@ -33,6 +34,8 @@ Data: TypeAlias = Any
 Frame: TypeAlias = Any
 """A data frame of pandas, polars or pyarrow."""
 SPLITS = ("train", "validation", "test")
+SHOWN = 40
+"""Characters of a value in a message, at most."""
 SERIES_COLUMN, TIME_COLUMN, LABEL_COLUMN, TEXT_COLUMN = "series", "time", "label", "text"
 
 
@@ -85,8 +88,9 @@ def in_memory(data: Data) -> InMemory | None:
     Args:
         data: a frame of pandas, polars or pyarrow, or a mapping of columns (an index that is not a count of rows
             becomes columns); a `datasets.Dataset` or `DatasetDict` with train, validation and test; a pair of series
-            or texts and their labels; a list of texts, as running text. Series are (series, time), (series, channels,
-            time), or a list of (time,) or (time, channels); NaN where nothing was measured.
+            or texts and their labels; a list, array or column of texts, as running text. Series are (series, time),
+            (series, channels, time), a frame with a row a series, or a list of (time,) or (time, channels); NaN where
+            nothing was measured.
 
     Raises:
         DataError: it is none of these, or does not fit into columns.
@@ -97,10 +101,10 @@ def in_memory(data: Data) -> InMemory | None:
         return InMemory({split: _of_dataset(data[split]) for split in SPLITS if split in data})
     if _is_dataset(data):
         return InMemory({"train": _of_dataset(data)})
-    if isinstance(data, tuple) and len(data) == 2:
+    if _is_pair(data):
         return _labelled(*data)
-    if isinstance(data, list) and data and all(isinstance(text, str) for text in data):
-        return InMemory({"train": pa.table({TEXT_COLUMN: with_whole_characters(data, "texts")})}, LANGUAGE)
+    if (texts := texts_of(data)) is not None:
+        return InMemory({"train": pa.table({TEXT_COLUMN: with_whole_characters(texts, "texts")})}, LANGUAGE)
     table, backend = table_of(data)
     return InMemory({"train": table}, backend=cast(Any, backend))
 
@@ -113,12 +117,14 @@ class OnDisk:
     """The file; of series, one that does not exist."""
     series: list[np.ndarray] | None = None
     """Series, each (time, channels)."""
-    labels: Sequence[object] | None = None
-    """A label of each series."""
+    labels: Sequence[str] | None = None
+    """A label of each series, as text."""
     backend: str = "pandas"
     """The library that frames for this caller are of."""
     text_column: str | None = None
     """The column of texts, where the form of the data decides it."""
+    texts: list[str] | None = None
+    """Texts that were given as a list, where no file is needed for them."""
 
     @property
     def name(self) -> str:
@@ -127,21 +133,29 @@ class OnDisk:
 
 
 @contextmanager
-def on_disk(data: Data) -> Iterator[OnDisk]:
+def on_disk(data: Data, *, texts_as_file: bool = True) -> Iterator[OnDisk]:
     """A caller's data for as long as they are read.
 
     Args:
         data: as `in_memory` takes them, with labels or without.
+        texts_as_file: whether texts without labels are written too, and not handed on as they are.
 
     Raises:
         DataError: as there.
     """
+    if isinstance(data, str) and " " in data and not Path(data).suffix and not Path(data).exists():
+        raise DataError(f"{data[:SHOWN]!r}: no such file; a text is given in a list, as one of several")
     if isinstance(data, str | Path):
         yield OnDisk(Path(data))
         return
-    first, labels = data if isinstance(data, tuple) and len(data) == 2 else (data, None)
+    first, labels = data if _is_pair(data) else (data, None)
+    if is_frame(first) and (labels is not None or _is_nameless(first)) and _texts_of_frame(first) is None:
+        first = _rows_of_numbers(first)
     if is_series(first):
-        yield OnDisk(Path("series"), as_series(first), labels)
+        yield OnDisk(Path("series"), as_series(first), None if labels is None else _as_text(label_array(labels)))
+        return
+    if not texts_as_file and (texts := texts_of(data)) is not None:
+        yield OnDisk(Path("the data"), text_column=TEXT_COLUMN, texts=texts)
         return
     held = in_memory(data)
     assert held is not None
@@ -174,9 +188,72 @@ def library_of(data: Data) -> str:
 
 def is_series(data: Data) -> bool:
     """Whether these are arrays, or a sequence of them."""
-    return isinstance(data, np.ndarray) or (
-        isinstance(data, list | tuple) and len(data) > 0 and not isinstance(data[0], str)
+    return isinstance(data, np.ndarray | list | tuple) and len(data) > 0 and texts_of(data) is None
+
+
+def _is_pair(data: Data) -> bool:
+    """Whether these are examples with their labels, not two texts."""
+    return isinstance(data, tuple) and len(data) == 2 and not isinstance(data[0], str)
+
+
+def texts_of(data: Data) -> list[str] | None:
+    """Texts of a list, an array or a column, "" where one is missing; None where these are no texts.
+
+    Example:
+        >>> texts_of(np.array(["a", None])), texts_of([1.0, 2.0])
+        (['a', ''], None)
+    """
+    if isinstance(data, str | Path | Mapping) or is_frame(data) or not hasattr(data, "__len__"):
+        return None
+    if getattr(getattr(data, "dtype", None), "kind", "O") not in "OUT" or np.ndim(data) != 1:
+        return None
+    as_list = next((of for name in ("tolist", "to_list", "to_pylist") if (of := getattr(data, name, None))), None)
+    values = list(data) if as_list is None else as_list()
+    if not any(isinstance(value, str) for value in values):
+        return None
+    return (
+        ["" if _is_missing(value) else value for value in values]
+        if all(isinstance(value, str) or _is_missing(value) for value in values)
+        else None
     )
+
+
+def _is_missing(value: object) -> bool:
+    """Whether a value is None, NaN, or pandas' NA or NaT."""
+    if value is None or isinstance(value, str):
+        return value is None
+    import pandas as pd
+
+    return pd.api.types.is_scalar(value) and bool(pd.isna(value))
+
+
+def _is_nameless(frame: Frame) -> bool:
+    """Whether the columns of a frame have no names but a count, as those of an array have."""
+    import pandas as pd
+
+    counted = isinstance(getattr(frame, "index", None), pd.RangeIndex)
+    return counted and list(frame.columns) == list(range(len(frame.columns)))
+
+
+def _texts_of_frame(frame: Frame) -> list[str] | None:
+    """The texts of a frame of one column; None where it is another."""
+    table, _ = table_of(frame)
+    return texts_of(table[0]) if table.num_columns == 1 else None
+
+
+def _rows_of_numbers(frame: Frame) -> np.ndarray:
+    """A frame with a row a series as an array, (series, time).
+
+    Raises:
+        DataError: a column holds something else than numbers.
+    """
+    table, _ = table_of(frame)
+    for column in table.schema:
+        if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
+            raise DataError(
+                f"the data: column {column.name!r} holds {column.type}; a frame with a row a series holds numbers"
+            )
+    return np.column_stack([column.to_numpy().astype(np.float64) for column in table.columns])
 
 
 def table_of(data: Data) -> tuple[pa.Table, str]:
@@ -189,8 +266,7 @@ def table_of(data: Data) -> tuple[pa.Table, str]:
 
     try:
         if isinstance(data, Mapping):
-            columns = {name: list(held) if _may_hold_texts(held) else held for name, held in data.items()}
-            return pa.table(with_whole_characters(columns, "the data")), "pandas"
+            return pa.table({str(name): _column(name, values) for name, values in data.items()}), "pandas"
         if type(data).__module__.startswith("pandas"):
             data = _with_index(data)
             for name in [name for name in data.columns if _may_hold_texts(data[name])]:
@@ -198,8 +274,6 @@ def table_of(data: Data) -> tuple[pa.Table, str]:
                 if (mended := with_whole_characters(held, f"column {name!r}")) is not held:
                     data = data.assign(**{name: mended})
         frame = nw.from_native(data)
-        eager = frame.collect() if isinstance(frame, nw.LazyFrame) else frame
-        return eager.to_arrow(), str(eager.implementation)
     except TypeError as error:
         raise DataError(
             f"data of type {type(data).__name__} cannot be read: give a path, a frame of pandas, polars or pyarrow, "
@@ -207,40 +281,84 @@ def table_of(data: Data) -> tuple[pa.Table, str]:
         ) from error
     except (pa.ArrowException, ValueError, nw.exceptions.NarwhalsError) as error:
         raise DataError(f"the frame cannot be read: {reason(error)}") from error
+    eager = frame.collect() if isinstance(frame, nw.LazyFrame) else frame
+    try:
+        return without_periods(eager.to_arrow()), str(eager.implementation)
+    except Exception as error:  # of pandas, polars or pyarrow, which name no column
+        for name in eager.columns:
+            _column(name, eager.select(name))
+        raise DataError(f"the frame cannot be read: {reason(error)}") from error
 
 
 def _may_hold_texts(column: Any) -> bool:
-    """Whether a column of pandas or an array may hold texts."""
-    return getattr(getattr(column, "dtype", None), "kind", "") in ("O", "U")
+    """Whether a list, an array or a column of pandas may hold texts."""
+    return isinstance(column, list | tuple) or getattr(getattr(column, "dtype", None), "kind", "") in ("O", "U")
 
 
-def frame_like(columns: Mapping[str, Sequence[object]], backend: str = "pandas") -> Frame:
-    """Columns as a frame of a library: pandas, polars or pyarrow."""
-    import narwhals as nw
+def _column(name: object, values: Any) -> Any:
+    """A column as pyarrow takes it.
 
-    return nw.from_dict(dict(columns), backend=cast(Any, backend)).to_native()
+    Raises:
+        DataError: it does not, as where values are of several types; the column is named.
+    """
+    try:
+        if hasattr(values, "to_arrow"):
+            return values.to_arrow()
+        if isinstance(values, pa.Array | pa.ChunkedArray):
+            return values
+        if _may_hold_texts(values):
+            values = with_whole_characters(list(values), f"column {str(name)!r}")
+        return pa.array(values, from_pandas=True)
+    except Exception as error:
+        raise DataError(
+            f"the data: column {str(name)!r} cannot be read: {reason(error)}; give it values of one type: numbers, "
+            "texts or times"
+        ) from error
 
 
 def frame_of(columns: Mapping[str, Sequence[object]], types: Mapping[str, pa.DataType], backend: str) -> Frame:
-    """Columns as a frame, with the types that some of them had in another; times are written as text here.
+    """Columns as a frame, with the types that some of them had in another.
 
     Args:
-        columns: by name.
+        columns: by name; names, times and labels may be written as text.
         types: of some columns.
         backend: the library of the frame.
     """
     import narwhals as nw
-    import pandas as pd
 
-    arrays = {}
-    for name, values in columns.items():
-        kind = types.get(name)
-        if kind is not None and pa.types.is_temporal(kind):
-            arrays[name] = pa.array(pd.to_datetime(pd.Series(values), format="ISO8601")).cast(kind, safe=False)
-        else:
-            array = pa.array(values)
-            arrays[name] = array if kind is None or pa.types.is_dictionary(kind) else array.cast(kind)
-    return nw.from_arrow(pa.table(arrays), backend=cast(Any, backend)).to_native()
+    arrays = {name: typed(values, types.get(name)) for name, values in columns.items()}
+    frame = nw.from_arrow(pa.table(arrays), backend=cast(Any, backend)).to_native()
+    if backend == "pandas":  # which makes arrays of lists
+        for name, array in arrays.items():
+            if pa.types.is_nested(array.type):
+                frame[name] = list(columns[name])
+    return frame
+
+
+def typed(values: Sequence[object], kind: pa.DataType | None) -> pa.Array:
+    """Values as an array of a type that they are written for as text: names of series, times, labels.
+
+    Example:
+        >>> typed(["1", "0"], pa.int8()).to_pylist(), typed(["True"], pa.bool_()).to_pylist()
+        ([1, 0], [True])
+    """
+    while kind is not None and pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    array = pa.array(values)
+    if kind is None or array.type == kind or pa.types.is_time(kind) or isinstance(kind, pa.BaseExtensionType):
+        return array  # times of a day are no type that goes past midnight
+    if pa.types.is_list(array.type) and not pa.types.is_nested(kind):  # a label at every step
+        return pa.ListArray.from_arrays(array.offsets, typed(array.values.to_pylist(), kind))
+    if pa.types.is_temporal(kind) and not pa.types.is_temporal(array.type):
+        import pandas as pd
+
+        if pa.types.is_duration(kind):
+            whole = [value if str(value).count(":") == 2 else f"{value}:00" for value in values]
+            return pa.array(pd.to_timedelta(pd.Series(whole, dtype=object))).cast(kind, safe=False)
+        zoned = pa.types.is_timestamp(kind) and kind.tz is not None  # whose clock may change
+        times = pd.to_datetime(pd.Series(values, dtype=object), format="ISO8601", utc=zoned)
+        return pa.array(times).cast(kind, safe=False)
+    return array.cast(kind)
 
 
 def as_series(data: Data) -> list[np.ndarray]:
@@ -307,49 +425,97 @@ def series_table(
         columns[WEIGHT_COLUMN] = np.repeat(np.asarray(weights, np.float64), lengths)
     if labels is not None:
         columns[LABEL_COLUMN] = np.repeat(np.asarray(labels), lengths)
-    table = pa.table(columns)
-    return table if classes is None else with_classes(table, classes)
+    return pa.table(columns) if classes is None else with_classes(pa.table(columns), classes)
 
 
 WEIGHT_COLUMN = "weight"
 
 
-def with_classes(table: pa.Table, classes: Sequence[str]) -> pa.Table:
-    """A table whose column of labels holds numbers of these classes, as `datasets` writes it."""
-    features = {LABEL_COLUMN: {"names": list(classes), "_type": "ClassLabel"}}
-    return table.replace_schema_metadata({b"huggingface": json.dumps({"info": {"features": features}}).encode()})
+def with_classes(table: pa.Table, classes: Sequence[str], kind: str | None = None) -> pa.Table:
+    """A table whose column of labels holds numbers of these classes, as `datasets` writes it.
+
+    Args:
+        kind: the type of the classes that are named, as `type_kept` calls it; None for text.
+    """
+    feature = {"names": list(classes), "_type": "ClassLabel"} | ({} if kind is None else {"type": kind})
+    held = {"info": {"features": {LABEL_COLUMN: feature}}}
+    return table.replace_schema_metadata({b"huggingface": json.dumps(held).encode()})
 
 
-def coded(labels: Sequence[object]) -> tuple[np.ndarray, list[str] | None]:
+def label_array(labels: Any) -> pa.Array:
+    """Labels, one each, as an array of their type; of several types, as text.
+
+    Args:
+        labels: (examples,), a list, an array, a column, or a frame of one.
+
+    Raises:
+        DataError: they have another shape, or one is missing; its row is named.
+    """
+    if is_frame(labels):
+        table, _ = table_of(labels)
+        labels = table[0] if table.num_columns == 1 else np.empty((len(table), table.num_columns))
+    if isinstance(labels, np.ma.MaskedArray):
+        labels = labels.tolist()  # None where nothing is
+    values = np.asarray(labels) if hasattr(labels, "__array__") else list(labels)
+    if isinstance(values, np.ndarray) and values.ndim == 2 and values.shape[1] == 1:
+        values = values[:, 0]
+    shape = values.shape if isinstance(values, np.ndarray) else None
+    if shape is not None and len(shape) != 1:
+        raise DataError(f"labels must be (examples,), one each, got the shape {shape}")
+    if _may_hold_texts(values):
+        values = with_whole_characters(list(values), "labels")
+    try:
+        array = pa.array(values, from_pandas=True)
+    except (pa.ArrowException, TypeError):  # of several types
+        array = pa.array([None if _is_missing(value) else str(value) for value in values])
+    if pa.types.is_nested(array.type):
+        raise DataError(f"labels must be (examples,), one each, got {str(array[0].as_py())[:SHOWN]} for the first")
+    if array.null_count:
+        row = int(np.flatnonzero(array.is_null())[0]) + 1
+        raise missing("label", "the data", row, LABEL_COLUMN)
+    return array
+
+
+def _as_text(labels: pa.Array) -> list[str]:
+    return [str(label) for label in labels.to_pylist()]
+
+
+def coded(labels: pa.Array) -> tuple[np.ndarray, list[str] | None]:
     """Labels as numbers, and the names of classes: None where they are numbers to be predicted, with a fraction.
 
     Example:
-        >>> coded(["b", "a", "b"])
+        >>> coded(pa.array(["b", "a", "b"]))
         (array([1, 0, 1]), ['a', 'b'])
     """
-    values = np.asarray(labels)
-    if values.dtype.kind == "f" and (values != np.rint(values)).any():
-        return values, None
-    names, numbers = np.unique(values, return_inverse=True)
-    return numbers, [str(name) for name in names]
+    if pa.types.is_floating(labels.type):
+        values = labels.to_numpy()
+        if (values != np.rint(values)).any():
+            return values, None
+    values = labels.to_pylist()
+    names = sorted(set(values))
+    number = {name: place for place, name in enumerate(names)}
+    return np.array([number[value] for value in values]), [str(name) for name in names]
 
 
 def _labelled(first: Any, labels: Any) -> InMemory:
     """Series or texts with a label each."""
-    rows = with_whole_characters(list(first), "texts")
-    if not rows:
+    texts = _texts_of_frame(first) if is_frame(first) else texts_of(first)
+    texts = texts if texts is None else with_whole_characters(texts, "texts")
+    if texts is None and is_frame(first):
+        first = _rows_of_numbers(first)
+    if not len(first):
         raise DataError("there are no examples in the data")
-    values, classes = coded(with_whole_characters(list(labels), "labels"))
-    if rows and isinstance(rows[0], str):
-        if len(rows) != len(values):
-            raise DataError(f"there are {len(rows):,} texts and {len(values):,} labels")
-        table = pa.table({TEXT_COLUMN: rows, LABEL_COLUMN: values})
-        return InMemory(
-            {"train": table if classes is None else with_classes(table, classes)},
-            TEXT if classes is not None else TEXT_REGRESSION,
-        )
-    table = series_table(as_series(first), cast(Sequence[object], values), classes=classes)
-    return InMemory({"train": table}, SERIES if classes is not None else SERIES_REGRESSION)
+    array = label_array(labels)
+    values, classes = coded(array)
+    if texts is not None:
+        if len(texts) != len(values):
+            raise DataError(f"there are {len(texts):,} texts and {len(values):,} labels")
+        table, task = pa.table({TEXT_COLUMN: texts, LABEL_COLUMN: values}), TEXT if classes else TEXT_REGRESSION
+    else:
+        table = series_table(as_series(first), cast(Sequence[object], values))
+        task = SERIES if classes else SERIES_REGRESSION
+    kind = None if pa.types.is_string(array.type) else type_kept(array.type)
+    return InMemory({"train": table if classes is None else with_classes(table, classes, kind)}, task)
 
 
 def _is_dataset(data: object) -> bool:
@@ -381,19 +547,19 @@ def _with_index(frame: Any) -> Any:
         return frame.rename(columns=str)
     names = list(_names_of(index))
     frame = frame.rename(columns=str)
+    again = [place for place, name in enumerate(names) if name in frame.columns]  # as set_index(…, drop=False) leaves
+    for place in again:
+        if not index.get_level_values(place).equals(pd.Index(frame[names[place]])):
+            raise DataError(f"the data: {names[place]!r} is a column and the name of the index, which differ; drop one")
     frame.index = index.set_names(names) if index.nlevels > 1 else index.rename(names[0])
-    frame = frame.reset_index()
-    for name in names:
-        if isinstance(frame[name].dtype, pd.PeriodDtype):
-            frame[name] = frame[name].dt.to_timestamp()
-    return frame
+    return frame.drop(columns=[names[place] for place in again]).reset_index()
 
 
 def _names_of(index: Any) -> Iterator[str]:
     """Names of the levels of an index: their own, or by what they hold."""
     for number, name in enumerate(index.names):
         level = index.levels[number] if index.nlevels > 1 else index
-        times = type(level).__name__ in ("DatetimeIndex", "PeriodIndex")
+        times = type(level).__name__ in ("DatetimeIndex", "PeriodIndex", "TimedeltaIndex")
         yield str(name) if name is not None else (TIME_COLUMN if times else SERIES_COLUMN)
 
 
@@ -414,8 +580,13 @@ def check_output(output: Path, file: Path) -> None:
         raise DataError(f"--output {output}: there is no folder {output.parent}")
 
 
-def write_predictions(output: Path, data: RawTable, added: dict[str, list[Json]], place: str) -> None:
+def write_predictions(
+    output: Path, data: RawTable, added: dict[str, list[Json]], place: str, types: Mapping[str, pa.DataType]
+) -> None:  # fmt: skip
     """All columns of `data`, then those that are added, row by row; the file is whole or as it was.
+
+    Args:
+        types: of some columns, in a file that has types.
 
     Raises:
         DataError: the data have a column of an added name already.
@@ -426,7 +597,9 @@ def write_predictions(output: Path, data: RawTable, added: dict[str, list[Json]]
     ending = output.suffix.lower()
     with written_beside(output) as temporary:
         if ending == ".parquet":
-            pq.write_table(pa.table({**data.columns, **added}), temporary)
+            columns = {**data.columns, **added}
+            table = pa.table({name: typed(values, types.get(name)) for name, values in columns.items()})
+            pq.write_table(table, temporary)
             return
         with temporary.open("w", encoding="utf-8", newline="") as file:
             if ending == ".jsonl":

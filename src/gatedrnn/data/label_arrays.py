@@ -110,6 +110,11 @@ class LabelArrays(NamedTuple):
     """The unit of errors of numbers."""
     several: bool = False
 
+    @property
+    def are_classes(self) -> bool:
+        """Whether each row has one class."""
+        return not self.several and "problem_type" not in self.model_inputs
+
 
 def labels_of(splits: Mapping[str, Table], numbers: bool, notes: list[str]) -> LabelArrays:
     """The labels of tables of texts.

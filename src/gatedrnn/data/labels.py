@@ -2,8 +2,9 @@
 
 import ast
 import json
+import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from gatedrnn.data.rows import RawTable
 from gatedrnn.data.series.fields import LARGEST, is_number
@@ -32,6 +33,21 @@ def listed(value: object) -> list[str] | None:
     if not isinstance(value, list) or any(item is None or isinstance(item, NESTED) for item in value):
         return None
     return [str(item) for item in value]
+
+
+WHOLE = re.compile(r"(-?\d+)\.0*")
+"""A whole number with a point, as a column of whole numbers is read that once lacked some."""
+
+
+def as_trained(labels: Sequence[str], names: Collection[str]) -> list[str]:
+    """Labels by the names that they have in training: 1.0 is 1 where that is a name and 1.0 is none, and 1 is 1.0.
+
+    Example:
+        >>> as_trained(["1.0", "0", "x"], ["0", "1"])
+        ['1', '0', 'x']
+    """
+    held, by_number = set(names), {WHOLE.sub(r"\1", name): name for name in names}
+    return [label if label in held else by_number.get(WHOLE.sub(r"\1", label), label) for label in labels]
 
 
 def _parsed(text: str) -> object:

@@ -8,7 +8,7 @@ import re
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, time
+from datetime import datetime, time, timedelta
 from io import TextIOWrapper
 from itertools import repeat
 from pathlib import Path
@@ -205,6 +205,8 @@ class RawTable:
     """The names of classes by column, where a column holds numbers of classes."""
     sha256: str = ""
     """The sum of the file, or of all files of a folder."""
+    types: Mapping[str, pa.DataType] = field(default_factory=dict)
+    """The type of each column, where the file has types; of a column of classes, the type of their names."""
 
     @property
     def column_names(self) -> list[str]:
@@ -242,9 +244,16 @@ def read_columns(path: Path, kind: Kind) -> RawTable:
         schema = pq.read_schema(path)
         held: dict[str, list[Any]] = {name: [] for name in schema.names}
         for batch in parquet_batches(path):
-            for name, values in zip(schema.names, batch.columns, strict=True):
-                held[name] += _values(values)
-        return RawTable(held, _class_names(schema.metadata))
+            table = without_periods(pa.Table.from_batches([batch]))
+            for name, column in zip(schema.names, table.columns, strict=True):
+                held[name] += [value for chunk in column.chunks for value in _values(chunk)]
+        types = {column.name: column.type for column in without_periods(schema.empty_table()).schema}
+        classes = _classes(schema.metadata)
+        return RawTable(
+            held,
+            {name: tuple(of["names"]) for name, of in classes.items()},
+            types=types | {name: type_named(of.get("type", "string")) for name, of in classes.items()},
+        )
     columns, first, rows = dict[str, list[Any]](), dict[str, int](), 0
     for row in _objects(path):
         for name, value in row.items():
@@ -260,7 +269,8 @@ def read_columns(path: Path, kind: Kind) -> RawTable:
         values.extend(repeat(None, rows - len(values)))
     if not columns:
         raise DataError(f"{path}: there are no rows in it")
-    return RawTable(columns)
+    kinds = {name: _type_of_json(values) for name, values in columns.items()}
+    return RawTable(columns, types={name: kind for name, kind in kinds.items() if kind is not None})
 
 
 def names_of(path: Path, kind: Kind) -> list[str]:
@@ -385,23 +395,83 @@ def _check_footer(path: Path) -> None:
 
 
 def _values(column: pa.Array) -> list[Any]:
-    """The values of a column, those of a dictionary each once in memory; 0.1 in 32 bits is 0.1, as it was written."""
+    """The values of a column, those of a dictionary each once in memory; 0.1 in 32 bits is 0.1, as it was written, and
+    a duration is written as 31:15:00."""
     if pa.types.is_dictionary(column.type):
         values = column.dictionary.to_pylist()
         return [None if index is None else values[index] for index in column.indices.to_pylist()]
+    if pa.types.is_duration(column.type):
+        return [None if value is None else _clock(value) for value in column.to_pylist()]
     if not pa.types.is_float32(column.type):
         return list(column.to_pylist())
     return [None if value is None else float(str(np.float32(value))) for value in column.to_pylist()]
 
 
-def _class_names(metadata: Mapping[bytes, bytes] | None) -> dict[str, tuple[str, ...]]:
-    """The names of classes that `datasets` writes beside a column of classes' numbers."""
+def _clock(value: timedelta) -> str:
+    """A duration as hours, minutes and seconds."""
+    nanoseconds = int(getattr(value, "value", value // timedelta(microseconds=1) * 1000))  # pandas' own has nanoseconds
+    seconds, rest = divmod(abs(nanoseconds), 10**9)
+    sign, fraction = "-" if nanoseconds < 0 else "", f".{rest:09}" if rest else ""
+    return f"{sign}{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}{fraction}"
+
+
+def without_periods(table: pa.Table) -> pa.Table:
+    """A table in which each period of pandas, such as a month, is the timestamp at which it begins."""
+    for number, column in enumerate(table.schema):
+        told = column.metadata or {}
+        name, said = told.get(b"ARROW:extension:name", b"").decode(), told.get(b"ARROW:extension:metadata", b"")
+        ordinals = table[number]
+        if isinstance(column.type, pa.ExtensionType):  # where pandas has said to pyarrow what they are
+            name, said = column.type.extension_name, column.type.__arrow_ext_serialize__()
+            ordinals = ordinals.cast(column.type.storage_type)
+        if name == "pandas.period":
+            import pandas as pd
+
+            numbers = ordinals.fill_null(pd.NaT.value).to_numpy()
+            begins = pd.PeriodIndex.from_ordinals(numbers, freq=json.loads(said)["freq"]).to_timestamp()
+            table = table.set_column(number, column.name, pa.array(begins, from_pandas=True))
+    return table
+
+
+def type_kept(kind: pa.DataType | None) -> str | None:
+    """The name of the type of a column of labels, or of each label of its lists; None of text, and of what a name does
+    not tell.
+
+    Example:
+        >>> type_kept(pa.int8()), type_kept(pa.list_(pa.bool_())), type_kept(pa.string())
+        ('int8', 'bool', None)
+    """
+    while kind is not None and (pa.types.is_dictionary(kind) or pa.types.is_list(kind) or pa.types.is_large_list(kind)):
+        kind = kind.value_type
+    are_plain = (
+        pa.types.is_boolean, pa.types.is_integer, pa.types.is_floating, pa.types.is_timestamp, pa.types.is_date,
+        pa.types.is_duration, pa.types.is_decimal128,
+    )  # fmt: skip
+    return str(kind) if kind is not None and any(is_plain(kind) for is_plain in are_plain) else None
+
+
+def type_named(name: str) -> pa.DataType:
+    """The type that has a name: the inverse of `type_kept`."""
+    if zoned := re.fullmatch(r"timestamp\[(\w+), tz=(.+)\]", name):
+        return pa.timestamp(zoned[1], zoned[2])
+    digits = re.fullmatch(r"decimal128\((\d+), (-?\d+)\)", name)
+    return pa.type_for_alias(name) if digits is None else pa.decimal128(int(digits[1]), int(digits[2]))
+
+
+JSON_TYPES = {bool: pa.bool_(), int: pa.int64(), float: pa.float64()}
+
+
+def _type_of_json(values: list[Any]) -> pa.DataType | None:
+    """The type of a column that holds values of one type, or lists of them; None of text and of several types."""
+    kinds = {type(item) for value in values for item in (value if isinstance(value, list) else (value,))}
+    kinds.discard(type(None))
+    return JSON_TYPES.get(kinds.pop()) if len(kinds) == 1 else None
+
+
+def _classes(metadata: Mapping[bytes, bytes] | None) -> dict[str, dict[str, Any]]:
+    """What `datasets` writes of classes beside a column of their numbers: `names`, and ours the `type` of the names."""
     features = json.loads((metadata or {}).get(b"huggingface", b"{}")).get("info", {}).get("features", {})
     held = {
         name: feature.get("feature", feature) if isinstance(feature, dict) else {} for name, feature in features.items()
     }
-    return {
-        name: tuple(of["names"])
-        for name, of in held.items()
-        if isinstance(of, dict) and of.get("_type") == "ClassLabel"
-    }
+    return {name: of for name, of in held.items() if isinstance(of, dict) and of.get("_type") == "ClassLabel"}

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
 import numpy as np
+import pyarrow as pa
 
 from gatedrnn.data.rows import (
     RawTable,
@@ -121,7 +122,7 @@ def _one_below_another(path: Path, tables: list[tuple[Path, RawTable]]) -> RawTa
         file.name.removesuffix(".gz").rpartition(".")[0] for file, table in tables for _ in range(len(table))
     ]
     digests = "".join(f"{file.name} {table.sha256}\n" for file, table in tables)
-    return RawTable(columns, top.class_names, hashlib.sha256(digests.encode()).hexdigest())
+    return RawTable(columns, top.class_names, hashlib.sha256(digests.encode()).hexdigest(), top.types)
 
 
 def _read(path: Path, quoting: bool) -> RawTable:
@@ -132,7 +133,7 @@ def _read(path: Path, quoting: bool) -> RawTable:
         raise DataError(f"{path}: the ending must be one of {', '.join(FORMATS)}, got {path.suffix or 'none'!r}")
     if path.stat().st_size == 0:
         raise DataError(f"{path}: the file is empty")
-    format, classes = FORMATS[ending], dict[str, tuple[str, ...]]()
+    format, classes, types = FORMATS[ending], dict[str, tuple[str, ...]](), dict[str, pa.DataType]()
     if format in ("csv", "sheet"):
         names, rows = read_fields(path, quoting=quoting) if format == "csv" else columns_of(path, sheet_of(path))
         columns = {name: [row[i] for _, row in rows] for i, name in enumerate(names)}
@@ -144,14 +145,34 @@ def _read(path: Path, quoting: bool) -> RawTable:
         check_unequal(names, path)
         columns = dict(zip(names, data.columns.values(), strict=True))
         classes = {name.strip(): class_names for name, class_names in data.class_names.items()}
+        types = {name.strip(): kind for name, kind in data.types.items()}
     with path.open("rb") as file:
-        return RawTable(columns, classes, hashlib.file_digest(file, "sha256").hexdigest())
+        return RawTable(columns, classes, hashlib.file_digest(file, "sha256").hexdigest(), types)
 
 
 def kind_of(value: object) -> str:
     """The kind of a value that is no text, in words."""
     name = type(value).__name__
     return {"dict": "an object", "list": "a list"}.get(name, name)
+
+
+def missing(what: str, place: str, row: int, column: str) -> DataError:
+    """The error of a row, from 1 on, that lacks what all rows must have: its label, or its name."""
+    return DataError(f"{place}: row {row} has no {what} in column {column!r}; remove the row or fill it in")
+
+
+def names_in_column(data: RawTable, place: str, column: str, what: str = "name") -> list[str]:
+    """The names of series or groups in a column.
+
+    Raises:
+        DataError: a row has none, or holds an object, a list or bytes.
+    """
+    for row, value in enumerate(data[column], start=1):
+        if value is None or value != value:  # NaN is not itself
+            raise missing(what, place, row, column)
+        if isinstance(value, NESTED):
+            raise DataError(f"{place}: row {row}, column {column!r}: holds {kind_of(value)}, not a {what}")
+    return [str(value) for value in data[column]]
 
 
 def column_of(

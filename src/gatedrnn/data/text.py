@@ -17,6 +17,7 @@ from gatedrnn.data.label_arrays import (
     of_groups,
     of_times,
 )
+from gatedrnn.data.labels import as_trained
 from gatedrnn.data.scripts import MIN_SHARE, undivided_share
 from gatedrnn.data.settings import TaggingTask, TextFiles, TextRegressionTask, TextTask
 from gatedrnn.data.task import TaskData, Texts
@@ -95,6 +96,7 @@ def _load(name: str, settings: TextTask | TextRegressionTask, hub: str | None) -
             "pad_token_id": tokenizer.pad_token_id,
             "unk_token_id": tokenizer.unk_token_id,
             **labels.model_inputs,
+            "label_type": splits["train"].label_type if labels.are_classes else None,
         },
         label_names=labels.names,
         labelled="sequence",
@@ -153,7 +155,8 @@ def read_splits(
             # What the first table says of its labels holds for all.
             several = wanted.several if first is None else first.sets is not None
             roles = wanted._replace(like=None if first is None else first.columns, several=several)
-            tables[split] = read_file(path, roles, quoting=settings.quoting)
+            table = read_file(path, roles, quoting=settings.quoting)
+            tables[split] = table if first is None else _named_alike(table, first)
     sources = [{"split": split, **table.source} for split, table in tables.items()]
     notes += dict.fromkeys(table.said for table in tables.values())
     for split, fraction in (("test", settings.test_fraction), ("validation", settings.validation_fraction)):
@@ -173,6 +176,14 @@ def read_splits(
         {split: [" ".join(text.lower().split()) for text in table.texts] for split, table in tables.items()}, "texts"
     )
     return tables, sources
+
+
+def _named_alike(table: Table, train: Table) -> Table:
+    """A table with the labels of another one by its names."""
+    if train.sets is None:
+        return table._replace(labels=as_trained(table.labels, train.label_names or set(train.labels)))
+    names = train.label_names or {label for labels in train.sets for label in labels}
+    return table._replace(sets=[tuple(as_trained(labels, names)) for labels in table.sets or ()])
 
 
 def _hold_out(table: Table, fraction: float, seed: int) -> tuple[Table, Table]:
@@ -272,6 +283,7 @@ def load_tagging(settings: TaggingTask) -> TaskData:
             "vocab_size": len(tokenizer),
             "pad_token_id": tokenizer.pad_token_id,
             "unk_token_id": tokenizer.unk_token_id,
+            "label_type": train.label_type,
         },
         label_names=names,
         labelled="step",

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -90,7 +91,7 @@ def _from_the_first_day(data: RawTable) -> RawTable:
         periods = [PERIOD.fullmatch(value) if isinstance(value, str) else None for value in values]
         first = [period[1] for period in periods if period is not None]
         columns[name] = first if first and len(first) == len(periods) else values
-    return RawTable(columns, data.class_names, data.sha256)
+    return replace(data, columns=columns)
 
 
 def _are_values(names: Sequence[str]) -> bool:
@@ -184,4 +185,4 @@ def _joined(data: RawTable, parts: Sequence[str], place: str) -> tuple[RawTable,
         for row in rows
     ]  # fmt: skip
     columns = {name: values for name, values in data.columns.items() if name not in parts}
-    return RawTable({**columns, joined: texts}, data.class_names), joined
+    return RawTable({**columns, joined: texts}, data.class_names, types=data.types), joined

@@ -3,6 +3,7 @@
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self, cast
 
@@ -13,7 +14,7 @@ from sklearn.utils import check_random_state
 
 from gatedrnn.data import TASKS, tasks_kept
 from gatedrnn.data.frames import InMemory
-from gatedrnn.errors import Error, unknown
+from gatedrnn.errors import Error, in_python, unknown
 from gatedrnn.records import Json
 from gatedrnn.runs import called_from_python
 from gatedrnn.training.chosen import completed, run_of_recipe
@@ -21,10 +22,12 @@ from gatedrnn.training.finished import Finished, open_finished
 from gatedrnn.training.folder import RunFolder, read_metrics
 from gatedrnn.training.loop import run
 from gatedrnn.training.model import scores_of
-from gatedrnn.training.settings import ModelSettings, TrainSettings
+from gatedrnn.training.settings import ModelSettings, TrainSettings, with_words_of_cells
 
 NAMES = {"num_layers": "layers", "random_state": "seed"}
 """Parameters by torch's and scikit-learn's names, and those of the command line."""
+PARAMETERS = {setting: name for name, setting in NAMES.items()} | {"time_column": "time", "series_column": "series"}
+"""Settings that are called otherwise where errors name the parameters of an estimator."""
 
 
 class Settings:
@@ -34,7 +37,8 @@ class Settings:
         given: settings of the data, the model and the training; what is not given is the recipe's.
 
     Raises:
-        ValueError: a name is unknown, with the nearest that exists; or a value is out of range.
+        ValueError: a name is unknown, with the nearest that exists; or no task takes the value. Whether the
+            estimator's own task does is checked by its `fit`.
 
     Example:
         >>> Settings(clip=0.5, schedule="linear")
@@ -55,10 +59,14 @@ class Settings:
         for name, value in given.items():
             if name not in fields:
                 raise ValueError(unknown("setting", name, fields))
-            try:
-                fields[name].validate_python(value)
-            except ValidationError as error:
-                raise ValueError(f"{name}: {error.errors()[0]['msg']}, got {value!r}") from error
+            refused = list[str]()
+            for field in fields[name]:
+                try:
+                    field.validate_python(value)
+                except ValidationError as error:
+                    refused.append(error.errors()[0]["msg"])
+            if len(refused) == len(fields[name]):
+                raise ValueError(f"{name}: {' or: '.join(dict.fromkeys(refused))}, got {value!r}")
         self._given |= given
         return self
 
@@ -72,12 +80,17 @@ class Settings:
         return f"Settings({', '.join(f'{name}={value!r}' for name, value in self._given.items())})"
 
 
-def _fields() -> dict[str, TypeAdapter[object]]:
-    """Checks of each setting, by name."""
-    kinds: list[type[BaseModel]] = [*TASKS.values(), ModelSettings, TrainSettings]
-    fields = {name: field for kind in kinds for name, field in kind.model_fields.items() if name != "task"}
-    hints: dict[str, Any] = {name: Annotated[field.annotation, *field.metadata, None] for name, field in fields.items()}
-    return {name: TypeAdapter(hint) for name, hint in hints.items()}
+@cache
+def _fields() -> dict[str, list[TypeAdapter[object]]]:
+    """Checks of each setting, by name: one for each kind of task that has one of its own."""
+    kinds: list[type[BaseModel]] = [*dict.fromkeys(TASKS.values()), ModelSettings, TrainSettings]
+    hints: dict[str, dict[str, Any]] = {}
+    for kind in kinds:
+        for name, field in kind.model_fields.items():
+            hint: Any = Annotated[cast(Any, field.annotation), *field.metadata, None]
+            hints.setdefault(name, {})[repr(hint)] = hint
+    del hints["task"]
+    return {name: [TypeAdapter(hint) for hint in kinds_of.values()] for name, kinds_of in hints.items()}
 
 
 class GatedEstimator(BaseEstimator):
@@ -108,11 +121,16 @@ class GatedEstimator(BaseEstimator):
         named = {NAMES.get(name, name): value for name, value in own.items() if name not in without}
         if twice := next((name for name in rest if name in named), None):
             raise ValueError(f"{twice}: is a parameter and stands in settings; give it once")
-        return cast(dict[str, Json], {**named, **rest})
+        return cast(dict[str, Json], with_words_of_cells({**named, **rest}))
 
     def _trained(self, held: InMemory, asked: Mapping[str, Json]) -> Finished:
         """Train on tables, and set what a fitted estimator has."""
-        with tempfile.TemporaryDirectory() as place, tasks_kept(), as_value_errors(), called_from_python() as files:
+        with (
+            tempfile.TemporaryDirectory() as place,
+            tasks_kept(),
+            as_value_errors(),
+            called_from_python(PARAMETERS) as files,
+        ):
             written = held.write(Path(place))
             files += (value for name, value in written.items() if name.endswith("_file"))
             named = {**written, **asked}
@@ -140,6 +158,7 @@ def as_value_errors() -> Iterator[None]:
     try:
         yield
     except Error as error:
+        in_python(error, PARAMETERS)
         if isinstance(error, ValueError):
             raise
         raise ValueError(str(error)) from error

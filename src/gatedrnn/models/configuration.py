@@ -43,6 +43,8 @@ class GatedRNNConfig(PreTrainedConfig):
             NaN is then a value that was not seen, see `gatedrnn.models.inputs`. None for steps equally far apart.
         label_mean, label_deviation: of a regression; its output, a number with mean 0 and deviation 1, is given back in
             these units. None for the number as it is.
+        label_type: type of the labels that `id2label` names, which predictions have too, as pyarrow calls it: "int64",
+            "bool". None for text.
         series: how files of series are read: columns, channels, frames. None for a model of anything else.
         embedding_size: width of the embedding of tokens, or of the linear map of numbers; 0 for numbers that go into
             the first layer as they are. With `block` it is the width of the model.
@@ -96,6 +98,7 @@ class GatedRNNConfig(PreTrainedConfig):
     gap_unit: float | None = None
     label_mean: float | None = None
     label_deviation: float | None = None
+    label_type: str | None = None
     series: dict[str, str | bool | int | list[str] | None] | None = None
     embedding_size: int = 64
     embedding_activation: str | None = None

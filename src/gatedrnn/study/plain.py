@@ -19,7 +19,6 @@ from gatedrnn.data.rows import RawTable
 from gatedrnn.errors import BackendUnavailable, DataError, UsageError, unknown
 from gatedrnn.extras import install_line
 from gatedrnn.models import GatedRNNForForecasting
-from gatedrnn.records import Json
 from gatedrnn.study.baseline import Fit, Fitted, PlainBaseline, answered, boosted, linear, series_baselines, training_of
 from gatedrnn.study.forecast_baselines import forecast_baselines, forecast_methods
 from gatedrnn.study.text_baselines import NGramModel, text_baselines
@@ -28,6 +27,7 @@ from gatedrnn.training.folder import RunFolder, read_metrics
 from gatedrnn.training.metrics import judge
 from gatedrnn.training.objective import metric_of
 from gatedrnn.training.outcomes import Outcomes, difference_of, of_rows, of_text
+from gatedrnn.training.predict import Predicted
 from gatedrnn.training.result import PLAIN_PART, Metric, Plain, RunResult, Standing, read_record
 from gatedrnn.training.score import outcomes_of
 from gatedrnn.training.settings import RunSettings
@@ -215,9 +215,7 @@ def write_standing(path: Path) -> Standing | None:
     return standing
 
 
-def forecast_of_baseline(
-    path: Path, file: Path, name: str
-) -> tuple[RawTable, dict[str, list[Json]], list[str]]:  # fmt: skip
+def forecast_of_baseline(path: Path, file: Path, name: str) -> Predicted:
     """The steps after the last value of each series of a file by a plain method, fitted to the training part of a run
     of forecasts, as `predicted_columns` has them.
 
@@ -225,7 +223,7 @@ def forecast_of_baseline(
         UsageError: there is no such method.
         DataError: the run is not of forecasts, its data have changed, or the file has other series.
     """
-    from gatedrnn.training.forecasts import asked_of_file, table_of
+    from gatedrnn.training.forecasts import asked_of_file, table_of, types_of
 
     folder = RunFolder(path)
     model = open_finished(path).model
@@ -241,7 +239,8 @@ def forecast_of_baseline(
     places = np.stack([np.arange(len(asked.origins)), asked.origins], axis=1)
     quantiles = methods[name]().forecast(asked.windows, places)
     columns = table_of(asked, model.bounded(torch.from_numpy(quantiles)).numpy(), model.config.levels)
-    return RawTable(columns), {}, [asked.table.said, f"{name}, fitted to the training part of {path.name}"]
+    notes = [asked.table.said, f"{name}, fitted to the training part of {path.name}"]
+    return Predicted(RawTable(columns), {}, notes, types_of(asked))
 
 
 def _beside(

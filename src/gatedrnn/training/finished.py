@@ -3,6 +3,7 @@
 import atexit
 import json
 import logging
+import os
 import shutil
 import tempfile
 from functools import cache
@@ -70,7 +71,9 @@ def _written(path: Path, newest: Path) -> Path:
     folder = RunFolder(path)
     file = next((newest / f"{name}.safetensors" for name in (BEST, AVERAGE, "model") if _has(newest, name)), None)
     if file is None:
-        raise DataError(f"{path}: each process holds a part of its weights; train --finish {path} ends it first")
+        raise DataError(
+            f"{path}: each process holds a part of its weights; gatedrnn train --finish {path} ends it first"
+        )
     state = torch.load(newest / STATE, weights_only=True)
     step, which = state["step"], "newest"
     if file.stem == BEST:
@@ -125,6 +128,17 @@ def open_finished(folder: Path) -> Finished:
     place = model_place(folder)
     labelled = labelled_by(folder)
     return Finished(*open_both(HEADS[labelled], place), labelled)
+
+
+def state_of(folder: Path) -> tuple[object, ...]:
+    """A value that changes when a folder's model changes: the newest checkpoint of a run that has not ended, else the
+    name, size and time of change of each file."""
+    if is_under_way(folder):
+        return (checkpoint.newest(RunFolder(folder).checkpoints),)
+    model = RunFolder(folder).model
+    place = model if model.is_dir() else folder
+    files = [(entry.name, entry.stat()) for entry in os.scandir(place) if entry.is_file()] if place.is_dir() else []
+    return tuple(sorted((name, held.st_size, held.st_mtime_ns) for name, held in files))
 
 
 def labelled_by(folder: Path) -> str:

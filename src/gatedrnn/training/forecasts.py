@@ -6,16 +6,18 @@ from pathlib import Path
 from typing import Any, ClassVar, cast
 
 import numpy as np
+import pyarrow as pa
 from pydantic import Field
 
 from gatedrnn import manifest
 from gatedrnn.data import TaskData, Windows
 from gatedrnn.data.forecast.table import Columns
 from gatedrnn.data.forecast.task import Asked, asked_of, check_float32, read_asked
-from gatedrnn.data.frames import write_predictions
-from gatedrnn.data.rows import RawTable
+from gatedrnn.data.frames import Frame, frame_of, write_predictions
+from gatedrnn.data.rows import RawTable, read_fields, type_named
 from gatedrnn.errors import DataError
 from gatedrnn.models import GatedRNNForForecasting
+from gatedrnn.models.forecast_configuration import GatedRNNForecastConfig
 from gatedrnn.models.forecast_units import naive_forecast
 from gatedrnn.pages import plural
 from gatedrnn.records import Json
@@ -171,8 +173,11 @@ def asked_of_file(model: GatedRNNForForecasting, file: Path) -> Asked:
     return asked
 
 
-def forecast_of_file(model: GatedRNNForForecasting, file: Path) -> tuple[dict[str, list[Json]], list[str]]:
-    """The steps after the last value of each series of a file, as columns, and what is to be known of them.
+def forecast_of_file(
+    model: GatedRNNForForecasting, file: Path
+) -> tuple[dict[str, list[Json]], list[str], dict[str, pa.DataType]]:
+    """The steps after the last value of each series of a file, as columns, what is to be known of them, and the types
+    of times and names as the file has them.
 
     Raises:
         DataError: as `asked_of_file`, or columns of a wide table end at different times.
@@ -180,7 +185,13 @@ def forecast_of_file(model: GatedRNNForForecasting, file: Path) -> tuple[dict[st
     asked = asked_of_file(model, file)
     what = plural(len(asked.origins), "series")
     columns = table_of(asked, quantiles_of(model, asked), model.config.levels)
-    return columns, [asked.table.said, f"{model.config.horizon} steps of {what}"]
+    return columns, [asked.table.said, f"{model.config.horizon} steps of {what}"], types_of(asked)
+
+
+def types_of(asked: Asked) -> dict[str, pa.DataType]:
+    """The types of times and names as a file has them."""
+    named = (asked.table.columns.time, asked.table.columns.series)
+    return {name: asked.table.types[name] for name in named if name is not None and name in asked.table.types}
 
 
 def write_forecast(model: GatedRNNForForecasting, asked: Asked, output: Path) -> None:
@@ -190,7 +201,36 @@ def write_forecast(model: GatedRNNForForecasting, asked: Asked, output: Path) ->
         DataError: columns of a wide table end at different times.
     """
     columns = table_of(asked, quantiles_of(model, asked), model.config.levels)
-    write_predictions(output, RawTable(columns), {}, str(asked.table.source["name"]))
+    write_predictions(output, RawTable(columns), {}, str(asked.table.source["name"]), {})
+
+
+def read_forecast(file: Path, config: GatedRNNForecastConfig, backend: str) -> Frame:
+    """A forecast that `write_forecast` wrote as a CSV file, with the types that times and names came in.
+
+    Of a table that had no types, another CSV, names and times are numbers where each reads the same as a number.
+    """
+    names, rows = read_fields(file)
+    columns = {name: [row[place] for _, row in rows] for place, name in enumerate(names)}
+    how = config.table or {}
+    types = {
+        name: _type_of_text(columns[name]) if name in (how.get("time"), how.get("series")) else pa.float64()
+        for name in names
+    }
+    for what in ("time", "series"):
+        if (kind := how.get(f"{what}_type")) is not None:
+            types[str(how[what])] = type_named(str(kind))
+    return frame_of(columns, types, backend)
+
+
+def _type_of_text(texts: Sequence[str]) -> pa.DataType:
+    """The type of numbers that would be written like this, or text."""
+    for kind, of in ((pa.int64(), int), (pa.float64(), float)):
+        try:
+            if all(str(of(text)) == text and abs(float(text)) < 2**63 for text in texts):
+                return kind
+        except ValueError:
+            continue
+    return pa.string()
 
 
 def table_of(asked: Asked, quantiles: np.ndarray, levels: list[float]) -> dict[str, list[Json]]:

@@ -8,7 +8,7 @@ so that the variance of their mean is that of the score, and two models are comp
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from scipy.special import logsumexp
@@ -309,11 +309,15 @@ def _beside(examples: Examples, answers: Answers) -> tuple[str, ...]:
     return ("accuracy", "macro_f1") if examples.of_steps else ("accuracy",)
 
 
+Label: TypeAlias = bool | int | float | str
+
+
 @dataclass(frozen=True)
 class ClassScore:
     """The scores of one class, or of one of several labels a row."""
 
-    name: str
+    name: Label
+    """The class, of the type that the labels came in."""
     precision: float
     """The share of those that were predicted to be of it which are; 0 if none was."""
     recall: float
@@ -323,7 +327,7 @@ class ClassScore:
     """Labels that are of it."""
 
 
-def class_scores(confusion: Sequence[Sequence[int]], names: Sequence[str]) -> list[ClassScore]:
+def class_scores(confusion: Sequence[Sequence[int]], names: Sequence[Label]) -> list[ClassScore]:
     """Scores of each class, from [true][predicted]."""
     every, counts = np.arange(len(names)), np.array(confusion)
     true, predicted = np.repeat(every, len(every)), np.tile(every, len(every))
@@ -337,7 +341,7 @@ def class_scores(confusion: Sequence[Sequence[int]], names: Sequence[str]) -> li
 
 
 def classes_of(
-    names: Sequence[str],
+    names: Sequence[Label],
     confusion: Sequence[Sequence[int]] | None,
     each_label: Sequence[Sequence[Sequence[int]]] | None,
 ) -> list[ClassScore]:
@@ -347,7 +351,7 @@ def classes_of(
     return [] if each_label is None else label_scores(each_label, names)
 
 
-def label_scores(each: Sequence[Sequence[Sequence[int]]], names: Sequence[str]) -> list[ClassScore]:
+def label_scores(each: Sequence[Sequence[Sequence[int]]], names: Sequence[Label]) -> list[ClassScore]:
     """Scores of each of several labels a row, from [lacks it, has it][not predicted, predicted] of each."""
     return [
         replace(class_scores(table, ("without", name))[1], name=name) for table, name in zip(each, names, strict=True)

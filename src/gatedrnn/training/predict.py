@@ -8,22 +8,24 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 import numpy as np
+import pyarrow as pa
 import torch
 from scipy.special import expit
 from transformers import PreTrainedTokenizerFast
 
 from gatedrnn.data import Examples
 from gatedrnn.data.files import labels_in_column, texts_in_column, with_names
-from gatedrnn.data.frames import OnDisk
+from gatedrnn.data.frames import OnDisk, typed
 from gatedrnn.data.labels import (
     SEPARATOR,
+    as_trained,
     check_as_many,
     several_in_column,
     several_in_columns,
     tags_in_column,
     words_in_column,
 )
-from gatedrnn.data.rows import RawTable
+from gatedrnn.data.rows import RawTable, type_named
 from gatedrnn.data.series.files import Reading, check_alike, check_float32, read_series
 from gatedrnn.data.series.task import gaps_of, labels_as_numbers
 from gatedrnn.data.tables import read_all_columns, said_columns
@@ -32,7 +34,7 @@ from gatedrnn.errors import DataError
 from gatedrnn.models import GatedRNNForForecasting
 from gatedrnn.models.configuration import GatedRNNConfig
 from gatedrnn.records import Json
-from gatedrnn.training.finished import Finished, labelled_by, open_finished
+from gatedrnn.training.finished import Finished
 
 IGNORED = -100
 SEVERAL = "multi_label_classification"
@@ -60,7 +62,7 @@ class Rows(NamedTuple):
 
 def read_labelled_rows(
     finished: Finished, file: Path, text_column: str | None, label_column: Sequence[str], data_root: Path | None = None,
-    *, labelled: bool,
+    *, labelled: bool, texts: list[str] | None = None,
 ) -> Rows:  # fmt: skip
     """The rows of a CSV, TSV, JSON-lines or Parquet file.
 
@@ -74,15 +76,19 @@ def read_labelled_rows(
         text_column, label_column: other names than those; no name of a label for those, several for columns of 0 and 1.
         data_root: folder of the files that a table names; the table's own if None.
         labelled: whether labels are read.
+        texts: of the column `text_column`, in the place of a file.
 
     Raises:
         DataError: the file or a column of it cannot be read, or a row or label does not fit the model.
     """
     config, tokenizer = finished.model.config, finished.tokenizer
+    if texts is not None and tokenizer is None:
+        raise DataError("this model reads numbers, and these are texts; give what it was trained on")
     if config.series is not None:
         return _series_rows(finished, config.series, file, label_column, data_root, labelled)
     quoting = tokenizer is not None and bool(tokenizer.init_kwargs.get("quoting", False))
-    data, place, notes = read_all_columns(file, quoting=quoting), str(file), list[str]()
+    data = RawTable({str(text_column): texts}) if texts is not None else read_all_columns(file, quoting=quoting)
+    place, notes = str(file), list[str]()
     if not len(data):
         raise DataError(f"{place}: there are columns but no rows")
     if tokenizer is not None:
@@ -122,6 +128,7 @@ def _tagged_rows(
         tags = tags_in_column(data, place, roles["tags"])
         check_as_many(words, tags, place, column, roles["tags"])
         names = class_names(finished.model.config)
+        tags = [tuple(as_trained(row_tags, names)) for row_tags in tags]
         for row, row_tags in enumerate(tags, start=1):
             _check_known([tag for tag in row_tags if tag != str(IGNORED)], names, f"{place}: row {row}")
         every = step_labels(tags, names, inputs, firsts)
@@ -155,30 +162,37 @@ def _series_rows(
     config = finished.model.config
     if config.channel_means is not None and config.channel_deviations is not None:
         check_float32(series, config.channel_means, config.channel_deviations, str(file))
-    data = RawTable({series.column: series.places if series.names is None else series.names})
+    data = RawTable({series.column: series.places if series.names is None else series.names}, types=series.types)
     if (series.times is None) != (finished.model.config.gap_unit is None):
         raise DataError(f"{file}: the model was trained on series at uneven times, or this file has them: not both")
     gaps = None if series.times is None else [gaps_of(times) for times in series.times]
     notes = [note for note in (series.said, series.without_values()) if note]
     if finished.model.config.problem_type == "regression":
         return Rows(data, series.values, list(labels_as_numbers(series)) if labelled else None, notes, gaps)
-    names = {name: number for number, name in enumerate(class_names(finished.model.config))}
-    for label, place in zip(series.labels if labelled else (), series.places, strict=False):
-        if label not in names:
-            raise DataError(
-                f"{file}: {place}: the label {_cut(label)!r} is not one that the model was trained on: "
-                f"{_cut(', '.join(names))}"
-            )
-    labels = [np.array(names[label]) for label in series.labels] if labelled else None
+    labels = _numbered(series.labels, series.places, finished.model.config, str(file)) if labelled else None
     return Rows(data, series.values, labels, notes, gaps)
 
 
-def rows_of_series(finished: Finished, series: list[np.ndarray], labels: Sequence[object] | None = None) -> Rows:
+def _numbered(labels: Sequence[str], places: Sequence[str], config: GatedRNNConfig, file: str) -> list[np.ndarray]:
+    """The numbers of the classes of some rows, () each.
+
+    Raises:
+        DataError: the model does not know one; its place is named.
+    """
+    names = class_names(config)
+    labels = as_trained(labels, names)
+    for label, place in zip(labels, places, strict=True):
+        _check_known([label], names, f"{file}: {place}")
+    numbers = {name: number for number, name in enumerate(names)}
+    return [np.array(numbers[label]) for label in labels]
+
+
+def rows_of_series(finished: Finished, series: list[np.ndarray], labels: Sequence[str] | None = None) -> Rows:
     """Series in memory, with their labels where these are given.
 
     Args:
         series: each (time, channels).
-        labels: of each, a class or a number.
+        labels: of each, a class or a number, as text.
 
     Raises:
         DataError: the model reads no series, or those of other channels or at uneven times; or a label is unknown.
@@ -191,54 +205,69 @@ def rows_of_series(finished: Finished, series: list[np.ndarray], labels: Sequenc
     channels = len(cast(list[str], config.series["channels"]))
     if series and series[0].shape[1] != channels:
         raise DataError(f"the series have {series[0].shape[1]} channels, those of training had {channels}")
-    data, known = RawTable({"series": list(range(len(series)))}), None
+    if labels is not None and len(labels) != len(series):
+        raise DataError(f"there are {len(series):,} series and {len(labels):,} labels")
+    data, known, places = RawTable({"series": list(range(len(series)))}), None, _rows_of(labels or ())
     if labels is not None and config.problem_type == "regression":
-        known = [np.array(float(cast(Any, label))) for label in labels]
+        known = [np.array(_number(label, f"the data: {place}")) for label, place in zip(labels, places, strict=True)]
     elif labels is not None:
-        names = class_names(config)
-        _check_known([str(label) for label in labels], names, "labels")
-        known = [np.array(names.index(str(label))) for label in labels]
+        known = _numbered(labels, places, config, "the data")
     return Rows(data, series, known, [])
 
 
+def _rows_of(labels: Sequence[str]) -> list[str]:
+    return [f"row {row}" for row in range(1, len(labels) + 1)]
+
+
+class Predicted(NamedTuple):
+    """Some data, and what a model adds to them."""
+
+    data: RawTable
+    """The columns of the data; of forecasts, the steps that come after them."""
+    added: dict[str, list[Json]]
+    notes: list[str]
+    types: dict[str, pa.DataType]
+    """The types of columns, as far as the data and the labels of training tell them."""
+
+
 def predicted_columns(
-    folder: Path, held: OnDisk, text_column: str | None, data_root: Path | None, *, plain_part: bool = False
-) -> tuple[RawTable, dict[str, list[Json]], list[str]]:
-    """The columns of some data, those that a folder's model adds to them, and what is to be known of them; of a model
-    of forecasts, the steps that come after them.
+    finished: Finished, held: OnDisk, text_column: str | None, data_root: Path | None, *, plain_part: bool = False
+) -> Predicted:  # fmt: skip
+    """The columns of some data with those that a model adds to them; of forecasts, the steps that come after them.
 
     Args:
-        plain_part: take the model's smoothers or its linear path alone, without the network.
+        plain_part: take the model's smoothers or its linear path alone, without the network, from now on.
 
     Raises:
         DataError: the model is a language model, it has no plain part, or the data cannot be read or do not fit it.
     """
-    labelled = labelled_by(folder)
-    if labelled == "next":
+    config = finished.model.config
+    if finished.labelled == "next":
         raise DataError(
-            f"{folder}: is a language model, which predicts tokens and no labels; `gatedrnn evaluate` scores a text, "
+            "this is a language model, which predicts tokens and no labels; `gatedrnn evaluate` scores a text, "
             "`gatedrnn generate` writes one"
         )
-    finished = open_finished(folder)
     if plain_part:
-        config = finished.model.config
-        if labelled != "future" and getattr(finished.model, "linear_path", None) is None:
-            raise DataError(f"{folder}: the model has no linear path beside its network; leave --baseline out")
-        config.update({"shrinkage" if labelled == "future" else "path_share": 1.0})
-    if labelled == "future":
-        if held.series is not None:
-            raise DataError(f"{folder}: forecasts a table with a column of times; give one")
+        if finished.labelled != "future" and getattr(finished.model, "linear_path", None) is None:
+            raise DataError("this model has no linear path beside its network; leave --baseline out")
+        config.update({"shrinkage" if finished.labelled == "future" else "path_share": 1.0})
+    if finished.labelled == "future":
+        if held.series is not None or held.texts is not None:
+            raise DataError("this model forecasts a table with a column of times; give one")
         from gatedrnn.training.forecasts import forecast_of_file  # brings pandas, which no other prediction needs
 
-        columns, notes = forecast_of_file(cast(GatedRNNForForecasting, finished.model), held.file)
-        return RawTable(columns), {}, notes
+        columns, notes, types = forecast_of_file(cast(GatedRNNForForecasting, finished.model), held.file)
+        return Predicted(RawTable(columns), {}, notes, types)
     if held.series is not None:
         rows = rows_of_series(finished, held.series)
     else:
         column = text_column or held.text_column
-        rows = read_labelled_rows(finished, held.file, column, (), data_root, labelled=False)
+        rows = read_labelled_rows(finished, held.file, column, (), data_root, labelled=False, texts=held.texts)
     added = prediction_columns(finished, outputs_of(finished, rows.inputs, rows.gaps))
-    return rows.data, added if rows.words is None else word_columns(added, rows.words), rows.notes
+    types = {name: kind for name, kind in rows.data.types.items() if name not in rows.data.class_names}
+    if config.label_type is not None:
+        types[PREDICTION] = type_named(config.label_type)
+    return Predicted(rows.data, added if rows.words is None else word_columns(added, rows.words), rows.notes, types)
 
 
 @torch.no_grad()
@@ -265,6 +294,15 @@ def class_names(config: GatedRNNConfig) -> list[str]:
     return [str(config.id2label[number]) for number in range(config.num_labels)]
 
 
+def class_values(config: GatedRNNConfig) -> list[Json]:
+    """The classes as the labels that came in, in the order of the model's outputs: 1 and not "1" where they were
+    numbers."""
+    names = class_names(config)
+    return cast(
+        list[Json], names if config.label_type is None else typed(names, type_named(config.label_type)).to_pylist()
+    )
+
+
 def log_probabilities(outputs: np.ndarray) -> np.ndarray:
     """The log-probabilities of the classes, from outputs (…, classes)."""
     shifted = outputs - outputs.max(-1, keepdims=True)
@@ -285,7 +323,10 @@ def prediction_columns(finished: Finished, outputs: list[np.ndarray]) -> dict[st
         return {PREDICTION: [label_of(output, names) for output in outputs]} | {
             name: column.tolist() for name, column in shares.items()
         }
-    chosen = [np.array(names)[output.argmax(-1)].tolist() for output in outputs]
+    values = np.empty(len(names), object)
+    values[:] = class_values(finished.model.config)
+    chosen = [values[output.argmax(-1)] for output in outputs]
+    chosen = [label.tolist() if isinstance(label, np.ndarray) else label for label in chosen]
     probabilities = [np.exp(log_probabilities(output)) for output in outputs]
     return {PREDICTION: chosen} | {
         f"{PROBABILITY}{name}": [shares_of_part[..., number].tolist() for shares_of_part in probabilities]
@@ -394,25 +435,22 @@ def _labels(
     labels, _ = labels_in_column(data, place, column)
     if config.problem_type == "regression":
         return [np.array(_number(label, f"{place}: row {row}")) for row, label in enumerate(labels, start=1)]
-    names = {name: number for number, name in enumerate(class_names(config))}
-    for row, label in enumerate(labels, start=1):
-        _check_known([label], list(names), f"{place}: row {row}")
-    return [np.array(names[label]) for label in labels]
+    return _numbered(labels, _rows_of(labels), config, place)
 
 
 def _step_labels(value: Any, names: dict[str, int], steps: int, place: str) -> np.ndarray:
     """The classes of each step; -100 or nothing where a step has none."""
-    labels = _listed(value, place)
+    labels = as_trained([str(IGNORED) if label is None else str(label) for label in _listed(value, place)], [*names])
     if len(labels) != steps:
         raise DataError(
             f"{place}: must have a label for each of {steps} steps, got {len(labels)}; -100 for a step without one"
         )
     classes = []
     for label in labels:
-        if label is None or str(label) == str(IGNORED):
+        if label == str(IGNORED):
             classes.append(IGNORED)
-        elif str(label) in names:
-            classes.append(names[str(label)])
+        elif label in names:
+            classes.append(names[label])
         else:
             known = _cut(", ".join(names))
             raise DataError(f"{place}: the label {_cut(label)!r} is not one that the model was trained on: {known}")
@@ -422,7 +460,7 @@ def _step_labels(value: Any, names: dict[str, int], steps: int, place: str) -> n
 def _indicators(sets: list[tuple[str, ...]], names: list[str], place: str) -> list[np.ndarray]:
     """The indicators of each row, (labels,): 1 for each label that it has, 0 for all others."""
     rows = []
-    for row, labels in enumerate(sets, start=1):
+    for row, labels in enumerate((as_trained(labels, names) for labels in sets), start=1):
         _check_known(labels, names, f"{place}: row {row}")
         rows.append(np.array([float(name in labels) for name in names]))
     return rows

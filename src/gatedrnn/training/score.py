@@ -29,6 +29,7 @@ from gatedrnn.training.predict import (
     IGNORED,
     SEVERAL,
     class_names,
+    class_values,
     outputs_of,
     read_labelled_rows,
     rows_of_series,
@@ -161,7 +162,10 @@ def score_predictions(
     outputs, config = outputs_of(finished, inputs, gaps), finished.model.config
     answers = _answers(config, outputs, labels)
     confusion, each = tables_of(answers)
-    names = [] if answers.numbers else class_names(config)
+    names = [] if answers.numbers else [
+        value if isinstance(value, bool | int | float) else name
+        for name, value in zip(class_names(config), class_values(config), strict=True)
+    ]  # fmt: skip
     return Scored(
         run=path.name, cell=config.cell, source=source, scores=every_score(answers), rows=len(inputs),
         labels=len(answers.true), classes=classes_of(names, confusion, each), confusion=confusion, each_label=each,

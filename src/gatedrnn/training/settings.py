@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, JsonValue, ValidationInfo, field_validator, model_validator
 
@@ -43,6 +43,33 @@ def _checked(cell: str) -> str:
             raise ValueError(unknown("cell", first, [*CELLS, *BACKBONES]))
         CellChoice.parse(name)
     return cell
+
+
+def word_of_cell(cell: object) -> object:
+    """The word of cells that are given as a class, such as `gatedrnn.MinGRU`, or by the names of classes; any other
+    value as it is.
+
+    Example:
+        >>> word_of_cell("MinGRU,GRU:reset_after=false")
+        'mingru,gru:reset_after=false'
+    """
+    if isinstance(cell, type):
+        return getattr(getattr(cell, "cell_class", cell), "name", None) or cell.__name__
+    if not isinstance(cell, str):
+        return cell
+    from gatedrnn.registry import CELLS
+
+    by_class = {record.layer.__name__: name for name, record in CELLS.items()}
+    words = [word.strip().partition(":") for word in cell.split(",")]
+    return ",".join("".join((by_class.get(name, name), *options)) for name, *options in words)
+
+
+def with_words_of_cells(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings whose `cell` or `cells` may be classes, with the words that settings hold."""
+    words = {name: word_of_cell(value) if name == "cell" else value for name, value in settings.items()}
+    if isinstance(cells := words.get("cells"), list | tuple):
+        words["cells"] = [word_of_cell(cell) for cell in cells]
+    return words
 
 
 def canonical(cell: str) -> str:

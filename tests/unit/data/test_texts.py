@@ -296,7 +296,9 @@ def test_the_vocabulary_comes_from_training_alone_and_labels_are_numbers_of_the_
         assert decoded(task, "train")[0] == ["seen", "in", "training"]
         assert decoded(task, "test")[:2] == [[UNK, "training"], [UNK, "seen"]]
         assert task.label_names == ("no", "yes") and task.train.labels.tolist() == [1, 0] * 10
-        assert task.model_inputs == {"vocab_size": 6, "pad_token_id": 0, "unk_token_id": 1}
+        assert task.model_inputs == {
+            "vocab_size": 6, "pad_token_id": 0, "unk_token_id": 1, "label_type": None,
+        }  # fmt: skip
     # Each row has a word of its own, so the vocabulary tells which rows it was learned from.
     rows = [(f"unique{i}", ("no", "yes")[i % 2]) for i in range(100)]
     task = load(write_rows(tmp_path / "rows.csv", rows), min_count=1)

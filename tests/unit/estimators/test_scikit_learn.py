@@ -146,7 +146,7 @@ def test_callers_keep_their_random_numbers_and_threads():
 
 WRONG = [
     ({"clp": 1}, "no setting 'clp'; did you mean 'clip'"), ({"clip": -1}, "clip: Input should be greater than 0"),
-    ({"horizon": 3}, "--horizon belongs to forecast"),
+    ({"horizon": 3}, "horizon belongs to forecast"),
 ]  # fmt: skip
 
 

@@ -182,7 +182,9 @@ class Frequency:
             return (self.of_a_year or 1,)
         offset, nanoseconds = _offset(self.name), self.nanoseconds
         if nanoseconds is None or nanoseconds % DAY == 0:
-            base, count = ("D", nanoseconds // DAY) if nanoseconds else (offset.base.name.partition("-")[0], offset.n)
+            base, count = (
+                ("D", nanoseconds // DAY) if nanoseconds else (offset.base.freqstr.partition("-")[0], offset.n)
+            )
             pattern, year = PATTERNS.get(base, (1, 1))
             return (pattern // math.gcd(pattern, count) if count < pattern else max(1, round(year / count)),)
         counts = [
@@ -275,7 +277,7 @@ def _of_dates(times: np.ndarray) -> Iterator[Frequency]:
     index = pd.DatetimeIndex(times)
     same_day = len(set(index.day)) == 1 and index.day[0] <= EVERY_MONTH_HAS
     shifted = index - pd.Timedelta(int(index.day[0]) - 1, "D") if same_day else index
-    inferred = pd.infer_freq(shifted)
+    inferred = _inferred(shifted)
     if inferred is not None:
         yield Frequency(inferred)
     equal = list(_of_equal_steps(times))
@@ -286,6 +288,14 @@ def _of_dates(times: np.ndarray) -> Iterator[Frequency]:
     for name in CALENDAR:
         yield from _of_calendar(shifted, name)
     yield from equal
+
+
+def _inferred(index: pd.DatetimeIndex) -> str | None:
+    """The name of a frequency that pandas sees; pandas 4 will give the offset itself."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # which pandas 3 says of it
+        inferred = pd.infer_freq(index)
+    return getattr(inferred, "freqstr", inferred)
 
 
 def _of_calendar(index: pd.DatetimeIndex, name: str) -> Iterator[Frequency]:

@@ -1,12 +1,13 @@
 """Tables of time series to forecast: columns with roles, one frequency, gaps marked; one ships with a library."""
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from gatedrnn.data.date_forms import full_order
 from gatedrnn.data.forecast.frequency import NUMBERS, Frequency, frequency_of, named_alike
@@ -14,7 +15,15 @@ from gatedrnn.data.rows import RawTable
 from gatedrnn.data.series.fields import Fields, holds_words
 from gatedrnn.data.series.measurements import SERIES_COLUMNS, check_rising, numbers_in_column, times_in_column
 from gatedrnn.data.settings import Decimal, Order
-from gatedrnn.data.tables import FILE, column_of, read_all_columns, reader, said_columns, without_row_numbers
+from gatedrnn.data.tables import (
+    FILE,
+    column_of,
+    names_in_column,
+    read_all_columns,
+    reader,
+    said_columns,
+    without_row_numbers,
+)
 from gatedrnn.data.time_columns import LOOKED_AT, with_time_column
 from gatedrnn.data.times import TimeForm, Times
 from gatedrnn.data.windows import FLOAT32, OneSeries
@@ -69,6 +78,8 @@ class SeriesTable:
     """Columns that nothing reads, but those that only count the rows."""
     said: str = ""
     """A line that says which columns were taken as what."""
+    types: Mapping[str, pa.DataType] = field(default_factory=dict)
+    """The type of each column, where the file has types."""
 
 
 class _Rows(NamedTuple):
@@ -124,7 +135,7 @@ def read_table(path: Path, columns: Columns) -> SeriesTable:
         series, frequency, columns,
         {"name": path.name, "rows": len(data), "sha256": data.sha256},
         tuple(name for name in names if name not in of_numbers),
-        said_columns(path.name, roles, data.column_names, left_out) + said,
+        said_columns(path.name, roles, data.column_names, left_out) + said, data.types,
     )  # fmt: skip
 
 
@@ -168,7 +179,7 @@ def _rows(data: RawTable, columns: Columns, path: Path, times: Times) -> list[_R
     if columns.series is None:
         groups = {name: np.arange(len(data)) for name in columns.target}
     else:
-        names = np.array([str(name) for name in data[columns.series]])
+        names = np.array(names_in_column(data, str(path), columns.series))
         _, first, inverse = np.unique(names, return_index=True, return_inverse=True)
         order = np.argsort(inverse, kind="stable")
         parts = np.split(order, np.flatnonzero(np.diff(inverse[order])) + 1)

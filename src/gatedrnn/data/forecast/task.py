@@ -13,6 +13,7 @@ from gatedrnn.data.batches import Batch
 from gatedrnn.data.forecast.frequency import calendar_features
 from gatedrnn.data.forecast.seasons import seasons_of
 from gatedrnn.data.forecast.table import Columns, SeriesTable, read_table, until_last_values, weekly_co2
+from gatedrnn.data.rows import type_kept
 from gatedrnn.data.settings import ForecastTask
 from gatedrnn.data.task import TaskData, kept
 from gatedrnn.data.times import joined_form
@@ -128,10 +129,18 @@ def load_forecast(settings: ForecastTask) -> TaskData:
                 **{k: list(v) if isinstance(v, tuple) else v for k, v in table.columns._asdict().items()},
                 "frequency": table.frequency.setting,
                 "calendar": list(settings.calendar),
+                "time_type": _type_kept(table, table.columns.time),
+                "series_type": _type_kept(table, table.columns.series),
             },
         },
         labelled="future", train=train, evaluation=evaluation, sources=read.sources, notes=notes, table=read.table,
     )  # fmt: skip
+
+
+def _type_kept(table: SeriesTable, column: str | None) -> str | None:
+    """The type in which a forecast has a column of the table; None of a file without types."""
+    kind = None if column is None else table.types.get(column)
+    return None if kind is None else type_kept(kind) or "string"
 
 
 def read_tables(settings: ForecastTask) -> Read:

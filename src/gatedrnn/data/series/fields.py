@@ -2,12 +2,13 @@
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
+import pyarrow as pa
 
 from gatedrnn.data.settings import Decimal, Order
 from gatedrnn.errors import DataError
@@ -184,6 +185,10 @@ class LabelledSeries:
     """(series,): what rises with the time of each one's first step, in a table with a row a time."""
     said: str = ""
     """A line that says which columns of a table were taken as what; empty for a file without columns."""
+    types: Mapping[str, pa.DataType] = field(default_factory=dict)
+    """The type of each column of the file, where it has types."""
+    label_type: str | None = None
+    """The type of the labels, by pyarrow's name; None of text."""
 
     def without_values(self) -> str | None:
         """A note on channels without any value, which are read as their mean of training; None if there is none."""

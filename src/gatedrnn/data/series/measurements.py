@@ -9,10 +9,17 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from gatedrnn.data.files import LABEL_COLUMNS, labels_in_column
-from gatedrnn.data.rows import RawTable, read_fields
+from gatedrnn.data.rows import RawTable, read_fields, type_kept
 from gatedrnn.data.series.fields import AS_SHOWN, Fields, LabelledSeries, numbers_of
 from gatedrnn.data.series.formats import FILE_COLUMNS, named_file
-from gatedrnn.data.tables import FILE, column_of, read_all_columns, said_columns, without_row_numbers
+from gatedrnn.data.tables import (
+    FILE,
+    column_of,
+    names_in_column,
+    read_all_columns,
+    said_columns,
+    without_row_numbers,
+)
 from gatedrnn.data.time_columns import TIME_COLUMNS, with_time_column
 from gatedrnn.data.times import Times, read_times
 from gatedrnn.errors import DataError
@@ -61,10 +68,10 @@ def read_long(
     times = times_in_column(path, data, time, fields)
     table = np.stack([numbers_in_column(path, data, name, fields) for name in channels], axis=1)
     rows: dict[str, list[int]] = {}
-    groups = [str(value) for value in data[group]] if group in data.column_names else []
+    groups = names_in_column(data, place, group, "group") if group in data.column_names else []
     weights = numbers_in_column(path, data, weight, fields).tolist() if weight in data.column_names else []
     of_series = ((labels, label, "labels"), (groups, group, "groups"), (weights, weight, "weights"))
-    for row, name in enumerate(map(str, data[series])):
+    for row, name in enumerate(names_in_column(data, place, series)):
         indices = rows.setdefault(name, [])
         for target, column, what in of_series:
             if target and indices and target[indices[0]] != target[row]:
@@ -93,6 +100,7 @@ def read_long(
         rows=[np.array(indices) + 1 for indices in rows.values()], column=series, names=list(rows),
         groups=[groups[row] for row in first] if groups else None,
         weights=np.array([weights[row] for row in first]) if weights else None, starts=times.order[first],
+        types=data.types, label_type=type_kept(data.types.get(label or "")),
         said=said_columns(path.name, roles, data.column_names, left_out) + said,
     )  # fmt: skip
 
@@ -170,7 +178,7 @@ def read_measurements(
     labels, label_names = ([], None) if label is None else labels_in_column(data, place, label)
     (whole,), unit, roles = _measured({place: {name: data[name] for name in names}}, time_column, fields)
     rows: dict[str, list[int]] = {}
-    for row, name in enumerate(map(str, data[series])):
+    for row, name in enumerate(names_in_column(data, place, series)):
         indices = rows.setdefault(name, [])
         if labels and indices and labels[indices[0]] != labels[row]:
             both = f"{labels[indices[0]]} and {labels[row]}"
@@ -187,7 +195,10 @@ def read_measurements(
     source: dict[str, Json] = {"name": path.name, "rows": len(rows), "sha256": data.sha256}
     assembled = _assembled(dict.fromkeys(each, place), each, own_labels, label_names, channels, source)
     said = said_columns(path.name, {"series": series, **roles, "label": label}, names)
-    return replace(assembled, unit=unit, column=series, names=list(rows), said=said + assembled.said)
+    return replace(
+        assembled, unit=unit, column=series, names=list(rows), said=said + assembled.said, types=data.types,
+        label_type=type_kept(data.types.get(label or "")),
+    )  # fmt: skip
 
 
 def read_measurement_files(

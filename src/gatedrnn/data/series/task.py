@@ -9,6 +9,7 @@ import numpy as np
 from gatedrnn.data.batches import Examples, weights_of
 from gatedrnn.data.files import in_order
 from gatedrnn.data.label_arrays import notes_on_repeats, numbers_of_groups, of_groups, of_times
+from gatedrnn.data.labels import as_trained
 from gatedrnn.data.series.fields import LARGEST, LabelledSeries
 from gatedrnn.data.series.files import Reading, check_alike, check_float32, read_series
 from gatedrnn.data.settings import SERIES_REGRESSION, SeriesTask
@@ -53,6 +54,7 @@ def load_series_task(settings: SeriesTask) -> TaskData:
             "needed"
         )
     for split in read.keys() - {"train"} if names else ():
+        read[split] = replace(read[split], labels=as_trained(read[split].labels, names))
         _check_known(read[split], names, split)
     for split, fraction in (("test", settings.test_fraction), ("validation", settings.validation_fraction)):
         if split not in read and fraction:
@@ -103,6 +105,7 @@ def load_series_task(settings: SeriesTask) -> TaskData:
         name=settings.task,
         model_inputs={
             **scale, "pad_token_id": None, "unk_token_id": None,
+            "label_type": None if numbers else read["train"].label_type,
             "series": {
                 "channels": list(read["train"].channels), **how, "missing": list(reading.missing),
                 "rate": read["train"].rate, "unit": read["train"].unit,
