@@ -27,11 +27,11 @@ def hostile(tmp_path, monkeypatch):
     return tmp_path
 
 
+# The flag, the variable, the path, and the file of the main module, as a process sees them.
 SEEN = """(
     __import__("random"), (sys := __import__("sys")).flags.safe_path, __import__("os").environ["PYTHONSAFEPATH"],
     sys.path, getattr(sys.modules.get("__mp_main__"), "__file__", None),
 )[1:]"""
-"""What a process sees: the flag, the variable, the path, and the file of its main module."""
 
 
 def test_a_child_runs_nothing_of_the_current_folder(hostile):
@@ -50,7 +50,7 @@ def test_a_worker_runs_nothing_of_the_current_folder_and_not_the_callers_script(
 
 
 def test_a_caller_s_own_processes_are_as_multiprocessing_starts_them(monkeypatch):
-    """Those of another thread are so at the same time, and all are so afterwards."""
+    """Another thread may start one at the same time, and afterwards all are as before."""
     spawn, before = multiprocessing.spawn, dict(os.environ)
     with children._isolating():
         here, elsewhere = spawn.get_command_line(), []

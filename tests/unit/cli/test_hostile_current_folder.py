@@ -36,7 +36,7 @@ LINES = {
     "train": f"--train-file texts.csv {SMALL} --output out", "verify": "mingru --output out.json",
     "view": "{text} --html out.html",
 }  # fmt: skip
-"""What is typed after each command, in a folder of the tables below."""
+"""Arguments of each command, in a folder of the tables below."""
 TABLES = {
     "texts.csv": "text,label\n" + "".join(f"a {word} film {n},{word}\n" for n in range(40) for word in ("good", "bad")),
     "table.csv": "t,y\n" + "".join(f"2020-01-{day:02},{day % 7}\n" for day in range(1, 31)),
@@ -45,7 +45,7 @@ TABLES = {
 
 
 class Evil:
-    """What a stranger's kernel is: code that runs where it is loaded."""
+    """A stranger's kernel: code that runs where it is loaded."""
 
     def __init__(self, mark):
         self.mark = mark
