@@ -26,14 +26,16 @@ SETTINGS = {
     "setup.cfg": "[gatedrnn]\nhidden_size = 1000000\n", "config.yaml": "hidden_size: 1000000\n",
 }  # fmt: skip
 SMALL = "--hidden-size 4 --total-steps 2 --threads 1"
+ALONE = "--baselines none"
 LINES = {
     "bench": "--only step --seconds 0.1 --shapes 1x1x2 --output out",
-    "cache": "", "compare": f"--task digits --cells gru mingru --match layers --seeds 0 --jobs 2 {SMALL} --output out",
+    "cache": "",
+    "compare": f"--task digits --cells gru mingru --match layers --seeds 0 --jobs 2 {SMALL} {ALONE} --output out",
     "describe": "mingru", "diagnose": "{text}", "evaluate": "{digits}", "export": "{text} --output out.onnx",
-    "forecast": f"table.csv --target y --horizon 3 {SMALL} --baselines none --output out",
+    "forecast": f"table.csv --target y --horizon 3 {SMALL} {ALONE} --output out",
     "generate": "{text} --prompt the --length 5", "predict": "{series} series.csv --output out.csv",
     "probe": f"--cells mingru --tasks parity {SMALL} --seeds 0 --output out", "report": "{study}",
-    "train": f"--train-file texts.csv {SMALL} --output out", "verify": "mingru --output out.json",
+    "train": f"--train-file texts.csv {SMALL} {ALONE} --output out", "verify": "mingru --output out.json",
     "view": "{text} --html out.html",
 }  # fmt: skip
 """Arguments of each command, in a folder of the tables below."""
@@ -91,14 +93,19 @@ def own_cache(tmp_path_factory):
 
 
 def started(command, folder, cache):
-    """Exit code and what a process has printed, without numbers that differ from one time to the next."""
+    """Exit code, output and complaints of a process, without numbers, which may be times, and without its progress."""
     environment = {name: value for name, value in os.environ.items() if name not in store.VARIABLES}
     done = subprocess.run(
         command, cwd=folder, env={**environment, "XDG_CACHE_HOME": str(cache), "COLUMNS": "100"},
         capture_output=True, text=True,
     )  # fmt: skip
-    said = re.sub(r"[\d.,:]+", "#", (done.stdout + done.stderr).replace(str(folder), "FOLDER"))
-    return done.returncode, "\n".join(" ".join(line.split()) for line in said.splitlines() if "compiling" not in line)
+    complaints = [line for line in done.stderr.splitlines() if COMPLAINT.search(line)]
+    said = "\n".join([done.stdout, *complaints]).replace(str(folder), "FOLDER")
+    return done.returncode, " ".join(re.sub(r"[\d.,:]+( (ms|s|min)\b)?|[─━]+", "#", said).split())
+
+
+COMPLAINT = re.compile(r"gatedrnn:|Error|Warning|Traceback|Exception|ignored|matplotlib|numba")
+"""The pattern of lines on the error stream that are no progress, which depends on time."""
 
 
 GATEDRNN = str(Path(sys.executable).with_name("gatedrnn"))
