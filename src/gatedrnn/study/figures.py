@@ -90,7 +90,7 @@ def _mark(results: ComparisonResults, row: ContenderResults | PlainScores) -> di
 def _title(results: ComparisonResults) -> str:
     """The title of an axis of scores."""
     name = SAID.get(results.metric.name, results.metric.name)
-    return f"test {name}{'' if results.metric.higher_is_better else ', lower is better'}"
+    return f"test {name}{'' if results.metric.higher_is_better else '<br>lower is better'}"
 
 
 def _differences(results: ComparisonResults) -> go.Figure:
@@ -102,7 +102,7 @@ def _differences(results: ComparisonResults) -> go.Figure:
     relative = results.metric.score == "perplexity"
     figure = go.Figure()
     band = (1 / (1 + results.margin) - 1 if relative else -results.margin, results.margin)
-    figure.add_vrect(*band, fillcolor=GREY, opacity=0.2, line_width=0)
+    figure.add_vrect(*band, fillcolor=GREY, opacity=0.25, line_width=0, layer="below")
     figure.add_vline(0, line={"color": GREY, "width": 1})
     near = [pair for n, pair in enumerate(pairs) if n == 0 or pair.verdict != "worse"]
     ends = [end for pair in near for end in (pair.difference.mean, pair.difference.low, pair.difference.high)]
@@ -131,8 +131,8 @@ def _differences(results: ComparisonResults) -> go.Figure:
         height=110 + 34 * len(rows), yaxis={**axis, "ticktext": names},
         yaxis2={**axis, "ticktext": scores, "overlaying": "y", "side": "right"},
     )  # fmt: skip
-    title, _, lower = _title(results).partition(", ")
-    title = f"{title}{', relative to' if relative else ' less'} that of the best{lower and '<br>' + lower}"
+    name, *lower = _title(results).split("<br>")
+    title = "<br>".join([f"{name}, relative to the best" if relative else f"{name} less that of the best", *lower])
     figure.update_xaxes(title=title, zeroline=False, tickformat=".0%" if relative else "~g")
     if beyond:
         # The best is at one side: all others are worse in the mean.
