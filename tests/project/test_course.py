@@ -112,6 +112,22 @@ def test_a_notebook_to_download_has_its_pictures_within():
 
 
 @pytest.mark.slow
+def test_the_first_figure_falls_from_left_to_right_as_its_text_says(tmp_path):
+    cells = course.cells(ENGLISH["01-gates"])
+    bodies = [course.CELL.fullmatch(cells[name])["body"] for name in ("setup", "gradient-reach")]
+    code = re.sub(r"^:\w+: .*\n", "", "\n".join(bodies), flags=re.M)
+    check = """
+plain, half_open, open_wide = (line.get_ydata() for line in axes.lines)
+assert all(list(line.get_xdata()) == list(range(60)) for line in axes.lines) and not axes.xaxis_inverted()
+assert plain[0] > 1 and plain[-1] < 1e-12 and half_open[-1] < 1e-9 and 0.1 < min(open_wide)
+"""
+    (tmp_path / "script.py").write_text(code + check, encoding="utf-8")
+    given = os.environ | {"MPLBACKEND": "Agg"}
+    done = subprocess.run([sys.executable, "script.py"], cwd=tmp_path, env=given, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.slow
 def test_a_korean_notebook_to_download_draws_letters_where_a_font_has_them(tmp_path):
     from matplotlib import font_manager
 

@@ -133,7 +133,9 @@ def _differences(results: ComparisonResults) -> go.Figure:
     )  # fmt: skip
     name, *lower = _title(results).split("<br>")
     title = "<br>".join([f"{name}, relative to the best" if relative else f"{name} less that of the best", *lower])
-    figure.update_xaxes(title=title, zeroline=False, tickformat=".0%" if relative else "~g")
+    figure.update_xaxes(
+        title={"text": title, "font": {"size": 13}}, zeroline=False, tickformat=".0%" if relative else "~g"
+    )
     if beyond:
         # The best is at one side: all others are worse in the mean.
         bounds = [-1.1 * edge, 1.5 * max(known)] if results.metric.higher_is_better else [1.5 * min(known), 1.1 * edge]
