@@ -132,7 +132,7 @@ def written_together(folder: Path) -> Iterator[Path]:
     Raises:
         OSError: it names the file by its place in `folder`, whatever failed.
     """
-    there = folder.is_dir()
+    there = folder.exists()  # a file too, in which no folder can be made
     # In a folder that is there, which may be a file system of its own; else beside it, so that one rename makes it.
     temporary = folder / ".writing" if there else _beside(folder)
     with naming(folder, under=temporary):
@@ -266,7 +266,9 @@ def naming(path: Path, *kinds: type[Exception], under: Path | None = None) -> It
         named, number = getattr(error, "filename", None), getattr(error, "errno", None)
         if not isinstance(error, (OSError, *kinds)) or named not in (None, str(under)):
             raise
-        reason = "could not be written" if number is None else os.strerror(number) if named is None else error.strerror
+        reason = os.strerror(number) if number else "could not be written"
+        if named is not None:  # what was within has worded it
+            reason = str(getattr(error, "strerror", reason))
         if (number is None or number in OF_SPACE) and FREE not in reason:
             there = next(parent for parent in path.absolute().parents if parent.exists())
             reason += f"; {shutil.disk_usage(there).free / 2**20:,.1f} {FREE}"

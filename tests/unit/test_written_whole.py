@@ -92,7 +92,11 @@ def test_an_error_of_reading_within_keeps_its_own_name(tmp_path):
     with pytest.raises(OSError, match="o such file") as raised:
         write_whole(tmp_path / "none" / "file.json", "{}")
     assert raised.value.filename == str(tmp_path / "none" / "file.json")
-    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "file").touch()
+    with pytest.raises(NotADirectoryError) as raised, written_together(tmp_path / "file"):
+        pass
+    assert raised.value.filename == str(tmp_path / "file")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
 @pytest.fixture
