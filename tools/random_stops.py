@@ -36,13 +36,14 @@ from safetensors.numpy import load_file
 from gatedrnn import manifest
 from gatedrnn.__main__ import run as run_command
 from gatedrnn.cli.app import main
+from gatedrnn.locks import LOCK
 from gatedrnn.training.folder import DERIVED
 
 SIGNALS = {"SIGKILL": signal.SIGKILL, "SIGINT": signal.SIGINT, "SIGTERM": signal.SIGTERM}
 DISKS = ("file size", "full disk")
 SECONDS_TO_END = 120
 """Seconds after which a process that was asked to end counts as hanging."""
-PARTS = ("writing", "making-", ".lock")
+PARTS = ("writing", "making-", LOCK)
 """Parts of the names of files that do not look whole."""
 MEASURED = re.compile("measured|seconds|speed|date|command|commit|environment|wall|tokens_per|share")
 """Keys of records whose values differ between equal runs."""
@@ -110,6 +111,7 @@ def cases(data: Path, made: Path) -> dict[str, Case]:
 
 def started(arguments: Sequence[str], folder: Path, size: int | None = None) -> int:
     """The process of a command, in a folder; `size` is the size beyond which no file grows."""
+    Path(f"{folder}.err").touch()
     if process := os.fork():
         return process
     code = 1
@@ -119,7 +121,7 @@ def started(arguments: Sequence[str], folder: Path, size: int | None = None) -> 
         for target, name in ((1, "out"), (2, "err")):
             os.dup2(os.open(f"{folder}.{name}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), target)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+            signal.signal(number, signal.SIG_DFL)
         if size is not None:
             resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
         sys.argv = ["gatedrnn", *arguments]
@@ -217,7 +219,9 @@ def half_written(folder: Path, *, killed: bool) -> list[str]:
     wrong = []
     for place, folders, files in os.walk(folder):
         for name in [name for name in (*folders, *files) if any(part in name for part in PARTS)]:
-            if not killed:
+            if (
+                not killed and name != LOCK
+            ):  # which a process leaves that ends while it takes it, and the next one takes
                 wrong.append(f"{name} is left in {Path(place).relative_to(folder)}")
         folders[:] = [name for name in folders if not any(part in name for part in PARTS)]
         for name in [name for name in files if not any(part in name for part in PARTS)]:
@@ -262,7 +266,7 @@ def essence(folder: Path) -> dict[str, Any]:
 def continuation(case: Case, folder: Path, left: Ended) -> tuple[list[str], str]:
     """The command that goes on, by what was printed or, where nothing could be, by what is documented; and a fault."""
     here, last = case.arguments, left.said.strip().rpartition("\n")[2]
-    if left.code in (-signal.SIGKILL, 1):  # 1: a full disk, after which the documented way works too
+    if left.code < 0 or left.code == 1:  # 1: a full disk, after which the documented way works too
         resumable = here[0] == "train" and "--finish" not in here and (folder / "run" / "config.yaml").exists()
         fault = "" if left.code < 0 or re.match(r"gatedrnn: .+: .*MiB are free there", last) else f"said {last!r}"
         alone = ["--baselines", "none"] if "--baselines" in here else []
@@ -273,41 +277,52 @@ def continuation(case: Case, folder: Path, left: Ended) -> tuple[list[str], str]
 
 
 @contextmanager
-def disk(folder: Path, size: int) -> Iterator[None]:
-    """A file system of so many bytes at a folder; `remount` makes room."""
+def disk(folder: Path) -> Iterator[None]:
+    """A file system at a folder; `leave_free` fills it."""
     folder.mkdir(parents=True)
-    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "tmpfs", folder], check=True)
     try:
         yield
     finally:
         subprocess.run(["umount", "--lazy", folder], check=True)
 
 
+def leave_free(folder: Path, size: int) -> None:
+    """Give a file system so many free bytes."""
+    status = os.statvfs(folder)
+    used = (status.f_blocks - status.f_bfree) * status.f_frsize
+    subprocess.run(["mount", "-o", f"remount,size={used + size + status.f_frsize}", folder], check=True)
+
+
 def tried(case: Case, folder: Path, whole: dict[str, Any], seconds: float, kind: str, drawn: random.Random) -> Any:
     """One stop, what it left, and how the command went on."""
     total = sum(len(value) if isinstance(value, bytes) else 3000 for value in whole.values())
     moment, at_file = drawn.uniform(0, seconds), drawn.random() < 0.5
-    mounted = disk(folder, int(drawn.uniform(0.1, 1.2) * total) + 20_000) if kind == "full disk" else None
+    mounted = disk(folder) if kind == "full disk" else None
     if mounted is not None:
         mounted.__enter__()
     try:
         begun(case, folder)
+        if mounted is not None:
+            leave_free(folder, int(drawn.uniform(0.0, 1.2) * total))
         if kind in SIGNALS:
             left = stopped(case, folder, SIGNALS[kind], moment, "" if at_file else None)
         else:
-            size = int(10 ** drawn.uniform(1, 5.5)) if kind == "file size" else None
+            size = int(10 ** drawn.uniform(3.3, 5.5)) if kind == "file size" else None
             since = time.monotonic()
             left = ended(started(case.arguments, folder, size), folder, since)
         wrong = half_written(folder, killed=kind == "SIGKILL")
-        codes = {0, *(128 + number for number in (2, 15))} if kind in SIGNALS and kind != "SIGKILL" else {0, 1, -9}
-        wrong += [] if left.code in codes and (left.code != -9 or kind == "SIGKILL") else [f"exit code {left.code}"]
+        number = SIGNALS.get(kind, 0)
+        # By the signal itself, where it came before the command had begun, or cannot be caught.
+        codes = {0, -number} if kind == "SIGKILL" else {0, -number, 128 + number} if number else {0, 1}
+        wrong += [] if left.code in codes else [f"exit code {left.code}"]
         wrong += ["a traceback"] if "Traceback" in left.said else []
         command: list[str] = []
         if left.code != 0:
             command, fault = continuation(case, folder, left)
             wrong += [fault] if fault else []
             if mounted is not None:
-                subprocess.run(["mount", "-o", "remount,size=1G", folder], check=True)
+                leave_free(folder, 2**30)
             again = to_the_end(command, folder)
             wrong += [] if again.code == 0 else [f"going on ended with {again.code}: {again.said[-300:]}"]
         last = essence(folder)
