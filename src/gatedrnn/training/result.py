@@ -265,8 +265,8 @@ class PlainPart(Record):
         if self.lowers:
             return f"The gated network does better than its plain part alone, {self.name}: {scores} ({interval})."
         name = self.name[0].upper() + self.name[1:]
-        use = f"use it (gatedrnn predict RUN FILE --baseline {PLAIN_PART})"
-        return f"No gain over the plain method is shown: {use}. {name} alone: {scores} ({interval})."
+        use = f"To predict with it: gatedrnn predict RUN FILE --baseline {PLAIN_PART} --output NAME"
+        return f"No gain over the plain method is shown: use it. {name} alone: {scores} ({interval}). {use}."
 
 
 class RunMeasured(Record):
@@ -371,7 +371,7 @@ class Standing(Record):
         best = next((plain.name for plain in self.ranked() if plain.against != "worse"), None)
         if best is None or not self.of_forecasts:
             return []
-        return [f"To forecast with it: gatedrnn predict RUN TABLE --baseline '{best}' --output FILE."]
+        return [f"To forecast with it: gatedrnn predict RUN FILE --baseline '{best}' --output NAME."]
 
     @property
     def of_forecasts(self) -> bool:

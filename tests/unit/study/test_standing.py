@@ -96,10 +96,10 @@ def test_the_length_of_training_is_judged_by_where_validation_was_best(best, epo
     (tmp_path / "metrics.jsonl").write_text(
         "".join(f'{{"step": {n}, "validation_loss": 1}}\n' for n in (25, 50, 75, 100))
     )
-    settings = SimpleNamespace(train=SimpleNamespace(epochs=epochs, total_steps=total, weights="best"))
-    result = SimpleNamespace(best_step=best, steps=100)
+    settings = SimpleNamespace(train=SimpleNamespace(epochs=epochs, total_steps=total))
+    result = SimpleNamespace(best_step=best, steps=100, weights="best")
     assert plain._of_length(RunFolder(tmp_path), result, settings) == said
-    settings.train.weights = "last"  # whose step says nothing of validation
+    result.weights = "last"  # whose step says nothing of validation
     assert plain._of_length(RunFolder(tmp_path), result, settings) is None
 
 

@@ -2,6 +2,7 @@
 
 import csv
 import json
+from types import SimpleNamespace
 from typing import cast
 
 import numpy as np
@@ -17,12 +18,14 @@ from gatedrnn.data import Windows, data_settings, load_task
 from gatedrnn.data.windows import OneSeries
 from gatedrnn.errors import DataError
 from gatedrnn.models import GatedRNNForForecasting
+from gatedrnn.study.forecast_baselines import _lags
 from gatedrnn.training.finished import data_of, open_finished, open_tested
 from gatedrnn.training.folder import RunFolder
 from gatedrnn.training.forecast_scores import ForecastTally
-from gatedrnn.training.forecasts import write_forecasts
+from gatedrnn.training.forecasts import Forecasts, _by_step, _unused, forecast_of_file, write_forecasts
 from gatedrnn.training.loop import run
 from gatedrnn.training.outcomes import of_windows
+from gatedrnn.training.result import Plain, Standing
 from gatedrnn.training.settings import ModelSettings, RunSettings, TrainSettings
 
 
@@ -208,3 +211,94 @@ def test_intervals_bias_and_the_furthest_forecasts_are_those_of_the_test(forecas
     assert (found.hardest[0].series, found.hardest[0].times[-windows.horizon]) == (
         one.name, one.form.written(one.times[origin : origin + 1])[0],
     )  # fmt: skip
+
+
+class Quantiles:
+    """A forecaster whose quantiles are the same at every step."""
+
+    def __init__(self, *quantiles):
+        self.quantiles, self.config = torch.tensor(quantiles, dtype=torch.float64), SimpleNamespace(levels=LEVELS)
+
+    def predict(self, past_values, **_):
+        return self.quantiles.expand(len(past_values), 2, 3)
+
+
+def test_values_on_a_bound_are_inside_the_interval_on_every_screen():
+    """Demand that is 0 on most days, as the lowest quantile is."""
+    values = np.array([[0, 1, 0, 2, 0, 0, 0, 0], [0, 3, 0, 0, 1, 0, 9, 1], [1, 0, 0, 2, 0, 0, 0, 0]], dtype=float)
+    windows = windows_of(values, 2, 1)
+    scored = _by_step(Quantiles(0.0, 0.0, 1.0), windows, SimpleNamespace(model_inputs={"seasons": [1]}))
+    forecasts = Forecasts(levels=LEVELS, test=[], future=[], **scored)
+    assert forecasts.within == 5 / 6 and "83% of the test values lie in the 80% interval" in forecasts.sentences()
+    tally = ForecastTally(windows, LEVELS)
+    tally.add(0, np.tile([0.0, 0.0, 1.0], (3, 2, 1)), values[:, -2:])
+    assert (tally.scores(0.0).coverage, tally.scores(0.0).mase) == (forecasts.within, forecasts.mase["model"])
+
+
+def test_a_score_has_one_value_in_a_run_and_the_last_weights_are_called_so(forecast_run):
+    result = RunFolder(forecast_run).finished()
+    assert result is not None and result.plain_part is not None and result.plain_part.split == "validation"
+    assert result.scores["validation"].mase == pytest.approx(result.plain_part.score)
+    forecasts = json.loads((forecast_run / "forecasts.json").read_text())
+    assert forecasts["mase"]["model"] == pytest.approx(result.scores["test"].mase)
+    assert forecasts["within"] == pytest.approx(result.scores["test"].coverage)
+    assert result.weights == "last"
+    for page in (forecast_run / "report.html", forecast_run / "model" / "README.md"):
+        assert "best on validation" not in page.read_text()
+
+
+def test_columns_without_a_part_in_the_forecast_are_said_first():
+    table = {"known": ["price"], "calendar": ["hour-of-day"], "past": ["wind"], "fixed": []}
+    curves = {"relative": True, "knots": [[0.0]], "weights": [[1.0]], "centres": [0.0], "limits": [-1.0, 1.0]}
+    for shrinkage, regression, expected in (
+        (1.0, None, ["price", "hour-of-day", "wind"]), (1.0, curves, ["wind"]), (0.75, None, []),
+    ):  # fmt: skip
+        config = SimpleNamespace(shrinkage=shrinkage, known_regression=regression, table=table)
+        unused = _unused(SimpleNamespace(config=config))
+        assert unused == expected
+        said = Forecasts(levels=LEVELS, test=[], future=[], unused=unused).on_unused()
+        assert len(said) == bool(unused) and all(repr(name) in said[0] for name in unused)
+
+
+def test_a_price_that_moves_a_table_moves_its_forecast_where_the_network_is_shrunk_away(forecast_run, heat, tmp_path):
+    model = cast(GatedRNNForForecasting, open_finished(forecast_run).model)
+    assert model.config.known_regression is not None
+    model.config.shrinkage = 1.0
+    columns, _ = forecast_of_file(model, heat)
+    lines = [line.split(",") for line in heat.read_text().splitlines()]
+    dearer = [[*line[:3], "1"] if line[2] == "" and line[1] >= "2024-01-11" else line for line in lines]
+    (tmp_path / "dearer.csv").write_text("\n".join(map(",".join, dearer)) + "\n")
+    others, _ = forecast_of_file(model, tmp_path / "dearer.csv")
+    price = np.array([float(line[3]) for line in lines if line[2] == "" and line[1] >= "2024-01-11"])
+    change = np.array(others["heat"]) - np.array(columns["heat"])
+    assert np.allclose(change[price == 1], 0) and (np.abs(change[price == 0] - 2) < 0.3).all()
+
+
+def test_a_plain_method_that_does_better_forecasts_by_the_command_that_is_named(forecast_run, heat, tmp_path, capsys):
+    standing = Standing(
+        metric="mase", higher_is_better=False, score=2.0, left_out=[], advice=[],
+        plain=[Plain(name="last value", score=1.0, seconds=0.0, against="better")],
+    )  # fmt: skip
+    assert "gatedrnn predict RUN FILE --baseline 'last value' --output NAME" in standing.sentences()[1]
+    out = tmp_path / "plain.csv"
+    call("predict", forecast_run, heat, "--baseline", "last value", "--output", out)
+    last = pd.read_csv(heat).dropna().groupby("place")["heat"].last()
+    rows = pd.read_csv(out)
+    assert np.allclose(rows["heat"], rows["place"].map(last)) and (rows["heat_0.1"] < rows["heat"]).all()
+    call("predict", forecast_run, heat, "--baseline", "plain-part", "--output", out)
+    model = cast(GatedRNNForForecasting, open_finished(forecast_run).model)
+    before, model.config.shrinkage = model.config.shrinkage, 1.0
+    assert np.allclose(pd.read_csv(out)["heat"], forecast_of_file(model, heat)[0]["heat"])
+    model.config.shrinkage = before
+    code, error = outcome(capsys, "predict", forecast_run, heat, "--baseline", "lastvalue", "--output", out)
+    assert code == 2 and "there is no baseline 'lastvalue'" in error and "last value" in error
+
+
+def test_boosted_trees_read_covariates(forecast_run):
+    windows = load_task(RunFolder(forecast_run).settings().data).evaluation["test"]
+    batch = windows.collate(windows.places[:2])
+    _, features, _ = _lags(batch, 12, windows.horizon)
+    plain = {name: tensor for name, tensor in batch.items() if "covariates" not in name}
+    assert features.shape[2] == _lags(plain, 12, windows.horizon)[1].shape[2] + 2 * windows.series[0].known.shape[1]
+    known = batch["known_covariates"].numpy()
+    assert (features[..., -2 * known.shape[2] : -known.shape[2]] == known[:, -windows.horizon :].astype("f4")).all()

@@ -4,16 +4,23 @@ blocks.
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import stats
 from train_helpers import digits_settings
 
 from gatedrnn.data import load_task
 from gatedrnn.errors import Damaged
+from gatedrnn.study.assembly import statistics_of
+from gatedrnn.study.plain import constant
+from gatedrnn.training.chosen import default_run
 from gatedrnn.training.folder import RunFolder
-from gatedrnn.training.outcomes import of_rows, of_text, read_outcomes, write_outcomes
-from gatedrnn.training.result import Scores, read_record
+from gatedrnn.training.outcomes import difference_of, of_rows, of_text, read_outcomes, write_outcomes
+from gatedrnn.training.result import Metric, Scores, read_record
+
+ACCURACY = Metric(name="accuracy", higher_is_better=True)
 
 
 def test_outcomes_are_read_as_they_were_written_take_some_kilobytes_and_are_refused_by_name_where_damaged(tmp_path):
@@ -68,3 +75,39 @@ def test_a_loss_beyond_all_numbers_is_kept_in_plain_json(tmp_path):
         json.loads((tmp_path / "scores.json").read_text(), parse_constant=no_constant)
         found = read_record(tmp_path / "scores.json", Scores)
         assert found.loss == loss and math.isnan(found.accuracy) and found.mase is None
+
+
+def test_intervals_draw_whole_groups_and_a_file_keeps_them(tmp_path):
+    random, groups = np.random.default_rng(0), np.repeat(np.arange(10), 30)
+    one = np.repeat(random.normal(size=10), 30)  # the rows of a group are all alike
+    rows = of_rows(one, np.ones(300))
+    grouped, other = replace(rows, groups=groups), of_rows(np.zeros(300), np.ones(300))
+    low, high = difference_of(grouped, replace(other, groups=groups))
+    expected = stats.ttest_1samp(one[::30], 0).confidence_interval(0.95)
+    assert (low, high) == pytest.approx((expected.low, expected.high))
+    narrow = difference_of(rows, other)
+    assert high - low > 4 * (narrow[1] - narrow[0]), "300 rows are no 300 independent ones"
+    assert (grouped.independent.unit, len(grouped.independent.counts), grouped.rate) == ("group", 10, rows.rate)
+    write_outcomes(tmp_path / "outcomes.npz", {"test": grouped})
+    assert np.array_equal(read_outcomes(tmp_path / "outcomes.npz")["test"].groups, groups)
+
+
+def test_a_verdict_on_grouped_rows_counts_groups():
+    groups, ones = np.repeat(np.arange(4), 25), np.ones(100)
+    outcomes = {
+        name: {"test": replace(of_rows(np.arange(100) % 4 >= least, ones), groups=groups)}
+        for name, least in (("a", 1), ("b", 2))
+    }
+    judged = statistics_of({"a": ["a"], "b": ["b"]}, [], outcomes, ACCURACY, 0.005)
+    assert judged.scores["a"]["test"].mean == 0.75
+    assert outcomes["a"]["test"].independent.counts.tolist() == [25] * 4
+
+
+def test_the_group_of_each_row_goes_from_the_table_to_the_outcomes(tmp_path):
+    lines = [f"{'fine' if n % 2 else 'poor'} film {n},{'good' if n % 2 else 'bad'},{n // 4}" for n in range(80)]
+    (tmp_path / "texts.csv").write_text("text,label,person\n" + "\n".join(lines) + "\n")
+    settings = default_run("text-classification", train_file=str(tmp_path / "texts.csv"), group="person")
+    data = load_task(settings.data)
+    test = data.evaluation["test"]
+    assert len(np.unique(test.groups)) * 4 == len(test)
+    assert constant(data).outcomes["test"].independent.unit == "group"

@@ -1,17 +1,20 @@
 """A run says first whether its plain part alone would do, by an interval that is the textbook's."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
 from commands import printed
 from scipy import stats
 
-from gatedrnn.data import load_task
+from gatedrnn.data import Examples, load_task
+from gatedrnn.models import GatedRNNConfig, GatedRNNForSequenceClassification
 from gatedrnn.training.chosen import default_run
 from gatedrnn.training.finished import open_finished
 from gatedrnn.training.loop import accelerator_for
 from gatedrnn.training.outcomes import difference_of, of_rows
-from gatedrnn.training.plain_part import beside_path, beside_smoothers
+from gatedrnn.training.plain_part import beside_path, beside_smoothers, choose_path_share
 from gatedrnn.training.result import PlainPart, RunResult, read_record
 
 SMALL = ("--hidden-size", 4, "--embedding-size", 4, "--threads", 1)
@@ -78,3 +81,50 @@ def test_a_forecaster_stands_beside_its_smoothers_on_the_validation_part(tmp_pat
     before = model.config.shrinkage
     again = beside_smoothers(model, "validation", validation, accelerator_for(settings))
     assert (again.score, again.alone) == pytest.approx((found.score, found.alone)) and model.config.shrinkage == before
+
+
+def test_the_network_has_no_part_is_said_where_it_is_taken_back_whole():
+    said = part(0.0, 0.0).sentence()
+    assert said == "The network has no part in the answer, which is that of smoothers alone: validation MASE 0.6000."
+    assert "gatedrnn predict RUN FILE --baseline plain-part" in part(-0.2, 0.01).sentence()
+
+
+class TwoAnswers(torch.nn.Module):
+    """A model of numbers whose linear path is right, and whose network is off by some."""
+
+    def __init__(self, off):
+        super().__init__()
+        self.off, self.config = off, SimpleNamespace(path_share=0.5)
+
+    def path_alone(self, input_values):
+        return input_values[:, 0, :1]
+
+    def forward(self, input_values):
+        path, share = self.path_alone(input_values), self.config.path_share
+        network = path + self.off * torch.arange(len(path))[:, None].sub(3.5).sign()
+        return SimpleNamespace(logits=(1 - share) * network + share * path)
+
+
+@pytest.mark.parametrize(("off", "noise", "share"), [(3.0, 0.0, 1.0), (-1.0, 1.0, 0.0)])
+def test_a_regression_shrinks_to_its_linear_path_where_validation_is_better_so(off, noise, share):
+    """The network is 3 beside a path that is right; or right beside a path that is off by 1."""
+    values = np.arange(8.0)
+    labels = values - noise * np.sign(np.arange(8) - 3.5)
+    validation = Examples([np.array([[value]], np.float32) for value in values], labels.astype(np.float32))
+    model = TwoAnswers(off)
+    choose_path_share(model, validation, accelerator_for(default_run("series-regression", train_file="a.csv")))
+    assert model.config.path_share == share
+
+
+def test_a_model_of_numbers_answers_by_the_share_of_its_path():
+    config = GatedRNNConfig(
+        cell="mingru", input_size=2, hidden_size=4, embedding_size=0, vocab_size=None, problem_type="regression",
+        num_labels=1, random_convolutions=100, longest_steps=9, pooling="mean",
+    )  # fmt: skip
+    model = GatedRNNForSequenceClassification(config).eval()
+    network, path = torch.tensor([[1.0]]), torch.tensor([[3.0]])
+    for share, expected in ((0.5, 2.0), (0.25, 1.5), (1.0, 3.0)):
+        model.config.path_share = share
+        assert model.with_path(network, path).item() == expected
+    with pytest.raises(Exception, match="path_share must lie between 0 and 1"):
+        GatedRNNConfig(path_share=1.5)
