@@ -48,7 +48,7 @@ class Windowed(NamedTuple):
 
     scale: Scale
     effects: Effects
-    """Those of known covariates on the steps of the window and of the horizon."""
+    """The effects of known covariates on the steps of the window and of the horizon."""
     smoothed: Smoothed
     states: list[Tensor]
     """The states of each member, (batch, origins, features)."""

@@ -39,9 +39,9 @@ class KnownRegression(NamedTuple):
     relative: bool
     """Whether the effect is a factor exp(amount), of positive series; else amount times the series' deviation."""
     knots: list[list[float]]
-    """Of each covariate: its mean, about which it has a slope, then where the slope changes; in its own units."""
+    """The mean of each covariate, where its slope begins, then the values at which the slope changes; in its own units."""
     weights: list[list[float]]
-    """Of each covariate: the slope, then its changes."""
+    """The slope of each covariate at its mean, then the changes of it."""
     centres: list[float]
     """The mean of each curve in training: a missing covariate has a mean effect."""
     limits: list[float]
@@ -141,7 +141,7 @@ def _is_relative(series: np.ndarray, low: float, high: float) -> bool:
 
 
 def _bends(scaled: np.ndarray, rows: int) -> list[np.ndarray]:
-    """Where each curve may bend, in units of its covariate; a covariate of few values is a straight line."""
+    """The places at which each curve may bend, in units of its covariate; none for a covariate of few values."""
     count, bends = min(KNOTS, rows // (ROWS_PER_KNOT * scaled.shape[1])), []
     for column in scaled.T:
         seen = column[~np.isnan(column)]

@@ -106,11 +106,11 @@ class TwoAnswers(torch.nn.Module):
         return SimpleNamespace(logits=(1 - share) * network + share * path)
 
 
-@pytest.mark.parametrize(("off", "noise", "share"), [(3.0, 0.0, 1.0), (-1.0, 1.0, 0.0)])
-def test_a_regression_shrinks_to_its_linear_path_where_validation_is_better_so(off, noise, share):
+@pytest.mark.parametrize(("off", "path_off", "share"), [(3.0, 0.0, 1.0), (-1.0, 1.0, 0.0)])
+def test_a_regression_shrinks_to_its_linear_path_where_validation_is_better_so(off, path_off, share):
     """The network is 3 beside a path that is right; or right beside a path that is off by 1."""
     values = np.arange(8.0)
-    labels = values - noise * np.sign(np.arange(8) - 3.5)
+    labels = values - path_off * np.sign(np.arange(8) - 3.5)
     validation = Examples([np.array([[value]], np.float32) for value in values], labels.astype(np.float32))
     model = TwoAnswers(off)
     choose_path_share(model, validation, Accelerator(cpu=True))
