@@ -39,7 +39,7 @@ class KnownRegression(NamedTuple):
     relative: bool
     """Whether the effect is a factor exp(amount), of positive series; else amount times the series' deviation."""
     knots: list[list[float]]
-    """The mean of each covariate, where its slope begins, then the values at which the slope changes; in its own units."""
+    """The mean of each covariate, about which it has a slope, then where the slope changes; in its own units."""
     weights: list[list[float]]
     """The slope of each covariate at its mean, then the changes of it."""
     centres: list[float]
