@@ -14,6 +14,7 @@ from transformers import AutoModelForSequenceClassification
 
 from gatedrnn.models import GatedRNNForSequenceClassification
 from gatedrnn.models.grams import CharacterEmbedding
+from gatedrnn.models.linear_path import LETTERS_WEIGHT
 from gatedrnn.models.modeling import LockedDropout, pool
 from gatedrnn.models.structure import count_parameters
 from gatedrnn.training.text_parts import ABSENT, fit_linear_path, frequent_pairs, frequent_triples
@@ -140,8 +141,10 @@ def test_a_linear_path_is_scikit_learns_linear_model_of_its_tf_idf(kind, letters
     network = small.model_of(small.HEADS[0], num_labels=answers, problem_type=problem).eval()
     network.load_state_dict(model.state_dict(), strict=False)
     with torch.no_grad():
-        both = (model.comparable(network(batch, attention_mask=mask).logits) + model.path_alone(batch, mask)) / 2
-        assert_equal_within(model(batch, attention_mask=mask).logits, both, torch.float64, "both weigh alike")
+        weight = LETTERS_WEIGHT if letters else 1
+        alone = model.comparable(network(batch, attention_mask=mask).logits)
+        both = (alone + weight * model.path_alone(batch, mask)) / (1 + weight)
+        assert_equal_within(model(batch, attention_mask=mask).logits, both, torch.float64, "the mean by weight")
 
 
 def test_labels_that_no_text_or_every_text_has_are_as_likely_on_the_linear_path():

@@ -84,10 +84,8 @@ def test_word_vectors_and_the_linear_path_are_what_training_began_with(tmp_path)
     assert correct and model.linear_path.weight.any()
 
 
-@pytest.mark.parametrize("language", ["Chinese", "Japanese", "Thai"])
-def test_a_model_of_texts_without_blanks_reads_n_grams_of_letters_and_answers_from_its_folder_as_in_onnx(
-    language, tmp_path
-):
+@pytest.mark.parametrize("language", ["Chinese", "Japanese", "Thai", pytest.param("Chinese", marks=pytest.mark.slow)])
+def test_a_model_of_texts_without_blanks_answers_by_n_grams_of_letters_from_its_folder(language, tmp_path, request):
     fine, poor, filling = {
         "Chinese": ("很好", "不行", "这本书我看完了"), "Japanese": ("最高", "残念", "この映画を見た"),
         "Thai": ("ดีมาก", "แย่จัง", "หนังเรื่องนี้"),
@@ -110,7 +108,8 @@ def test_a_model_of_texts_without_blanks_reads_n_grams_of_letters_and_answers_fr
     ids = [torch.tensor([tokenizer(filling + mood)["input_ids"]]) for mood in (fine, poor)]
     assert [int(path(one, None).argmax()) for one in ids] == [1, 0]
     assert finished.model.eval()(ids[0]).logits.argmax() == 1
-    assert export_text_classifier(finished.model, tmp_path / "onnx")["text.onnx"] < 1e-3
+    if request.node.get_closest_marker("slow"):
+        assert export_text_classifier(finished.model, tmp_path / "onnx")["text.onnx"] < 1e-3
 
 
 def test_words_with_blanks_keep_their_n_grams_among_letters_where_they_are_a_notable_share(tmp_path):
@@ -118,6 +117,7 @@ def test_words_with_blanks_keep_their_n_grams_among_letters_where_they_are_a_not
     file = write_lines(tmp_path / "rows.jsonl", rows)
     for letters, undivided in (("", True), (" remarkable" * 9, False)):
         rows = [row | {"text": row["text"] + letters} for row in rows]
-        data = load_task(data_settings("text-classification", train_file=write_lines(file, rows), tokenizer="pieces"))
-        fields = text_fields(RunSettings(cell="mingru", data=data_settings("digits"), model=LINEAR), data)
+        asked = data_settings("text-classification", train_file=write_lines(file, rows), tokenizer="pieces")
+        data, train = load_task(asked), TrainSettings(total_steps=1)
+        fields = text_fields(RunSettings(cell="mingru", hidden_size=6, data=asked, model=LINEAR, train=train), data)
         assert data.undivided == undivided == ("triples" in fields["linear_path"]) and fields["linear_path"]["grams"]

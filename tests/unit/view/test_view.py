@@ -291,8 +291,8 @@ def test_a_model_that_reads_all_first_has_its_answer_at_each_step_and_its_gates_
 def test_beside_the_answer_are_those_of_the_network_and_of_the_linear_path_alone(kind, tmp_path):
     model, typed, read = of_whole(tmp_path, kind)
     answer, path = step_answer(model, "a folder"), model.linear_path
-    _, network, linear = answer.context(typed)[0, -9:].view(3, 3).numpy()
-    assert near(linear, path(*read.values(), None)[0])
+    both, network, linear = answer.context(typed)[0, -9:].view(3, 3).numpy()
+    assert near(linear, path(*read.values(), None)[0]) and near(both, model(**read).logits[0])
     model.linear_path = None
     assert near(network, model(**read).logits[0]) and len(answer.parts) == 3
 
