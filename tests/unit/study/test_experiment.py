@@ -123,7 +123,8 @@ def test_a_record_states_what_is_fair_with_plain_baselines_in_its_table_and_name
         if name != "report.html":  # plotly's own code may hold any short word
             assert not re.search(rf"\b{re.escape(os.uname().nodename)}\b", text), name
     results = comparison.results
-    (linear,) = results.baseline.plain
+    linear, *others = results.baseline.plain
+    assert len(others) == 3, "words and characters, each with two linear models"
     assert linear.scores["test"].mean == 1.0 and linear.scores["test"].low < 1
     assert score_rows(results)[0]["method"] == linear.name
     for row in results.contenders:

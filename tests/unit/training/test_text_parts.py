@@ -84,8 +84,11 @@ def test_word_vectors_and_the_linear_path_are_what_training_began_with(tmp_path)
     assert correct and model.linear_path.weight.any()
 
 
-@pytest.mark.parametrize("language", ["Chinese", "Japanese", "Thai", pytest.param("Chinese", marks=pytest.mark.slow)])
-def test_a_model_of_texts_without_blanks_answers_by_n_grams_of_letters_from_its_folder(language, tmp_path, request):
+@pytest.mark.parametrize(
+    ("language", "exported"),
+    [("Chinese", False), ("Japanese", False), ("Thai", False), pytest.param("Chinese", True, marks=pytest.mark.slow)],
+)
+def test_a_model_of_texts_without_blanks_answers_by_n_grams_of_letters_from_its_folder(language, exported, tmp_path):
     fine, poor, filling = {
         "Chinese": ("很好", "不行", "这本书我看完了"), "Japanese": ("最高", "残念", "この映画を見た"),
         "Thai": ("ดีมาก", "แย่จัง", "หนังเรื่องนี้"),
@@ -108,7 +111,7 @@ def test_a_model_of_texts_without_blanks_answers_by_n_grams_of_letters_from_its_
     ids = [torch.tensor([tokenizer(filling + mood)["input_ids"]]) for mood in (fine, poor)]
     assert [int(path(one, None).argmax()) for one in ids] == [1, 0]
     assert finished.model.eval()(ids[0]).logits.argmax() == 1
-    if request.node.get_closest_marker("slow"):
+    if exported:
         assert export_text_classifier(finished.model, tmp_path / "onnx")["text.onnx"] < 1e-3
 
 
