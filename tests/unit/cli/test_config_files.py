@@ -19,7 +19,8 @@ WRONG = {
     "hidden_size: 8\nhidden-size: 16": "the key 'hidden-size' is there twice",
     "a: " + "[" * 9000: "is nested too deeply", "a: !!python/object/apply:os.system ['true']": "tag .*line 2",
     "a: &a [x]\nb: [*a]": "an alias", "a: 1\n---\nb: 2": "a single document", "a: \x01": "unacceptable character",
-    "<<: {hidden_size: 3}": r"from mine\.yaml", "total_steps: 2024-13-45": r"--total-steps: .* integer.*\(with --config mine\.yaml\)",
+    "<<: {hidden_size: 3}": r"from mine\.yaml",
+    "total_steps: 2024-13-45": r"--total-steps: .* integer.*\(with --config mine\.yaml\)",
     "batch_size: [1, 2]": "from mine.yaml",
 }  # fmt: skip
 
