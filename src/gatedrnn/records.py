@@ -9,7 +9,7 @@ import os
 import platform
 import shutil
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -214,10 +214,10 @@ def read_yaml(path: Path) -> object:
 
 
 def parse_yaml(content: str | IO[str]) -> object:
-    """As `read_yaml`, of a text or an open file."""
+    """Read a text or an open file as `read_yaml` does."""
     import yaml  # of the extra [train]
 
-    def refusal(said: str, node: yaml.Node | yaml.Event) -> yaml.YAMLError:
+    def refusal(said: str, node: Any) -> yaml.YAMLError:
         return yaml.constructor.ConstructorError(None, None, said, node.start_mark)
 
     class Loader(yaml.SafeLoader):
@@ -234,14 +234,14 @@ def parse_yaml(content: str | IO[str]) -> object:
             finally:
                 self.depth -= 1
 
-        def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        def construct_object(self, node: yaml.Node, deep: bool = False) -> object:
             try:
                 return super().construct_object(node, deep)
             except (ValueError, OverflowError) as error:  # a number of 5,000 digits
                 raise refusal(f"{node.value[:SHOWN]!r} is no value: {reason(error)}", node) from error
 
-        def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-            held: dict[Any, Any] = {}
+        def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, object]:
+            held: dict[Hashable, object] = {}
             for key, value in node.value:
                 if not isinstance(key, yaml.ScalarNode):
                     raise refusal("a key must be a word", key)
@@ -250,8 +250,11 @@ def parse_yaml(content: str | IO[str]) -> object:
                 held[key.value] = self.construct_object(value, deep=True)
             return held
 
-    Loader.add_constructor("tag:yaml.org,2002:timestamp", Loader.construct_yaml_str)
-    Loader.add_constructor("tag:yaml.org,2002:map", lambda loader, node: loader.construct_mapping(node))
+        yaml_constructors = yaml.SafeLoader.yaml_constructors | {
+            "tag:yaml.org,2002:timestamp": yaml.SafeLoader.construct_yaml_str,
+            "tag:yaml.org,2002:map": construct_mapping,
+        }
+
     return yaml.load(content, Loader)
 
 

@@ -65,7 +65,7 @@ def test_what_an_encoding_lacks_is_shown_as_python_writes_it(encoding, shown):
 @pytest.mark.parametrize("stream", ["stdout", "stderr"])
 @pytest.mark.parametrize("errors", ["strict", "surrogateescape"])
 def test_commands_show_what_an_encoding_lacks_on_both_streams(monkeypatch, stream, errors):
-    """In the C locale, Python escapes surrogates on its streams."""
+    """Python escapes surrogates on its streams in the C locale."""
     raw = io.BytesIO()
     monkeypatch.setattr(sys, stream, io.TextIOWrapper(raw, "ascii", errors, write_through=True))
     assert exit_code("describe", "서울") == 2

@@ -608,14 +608,14 @@ def write_predictions(
             else:
                 rows = [[_field(value) for value in row.values()] for row in _joined(data, added)]
                 _write_separated(file, ending, [[*data.column_names, *added], *rows], output)
-                warn_of_formulas(output, [[*data.column_names, *added], *rows])
+                _warn_of_formulas(output, [[*data.column_names, *added], *rows])
 
 
 FORMULA = re.compile(r"[=+@\t\r-].", re.DOTALL)
 """The begin of a field that a spreadsheet takes for a formula, unless it is a number."""
 
 
-def warn_of_formulas(output: Path, rows: list[list[Any]]) -> None:
+def _warn_of_formulas(output: Path, rows: list[list[Any]]) -> None:
     """Say that a spreadsheet would run fields of a file that was written: labels, names and texts are anybody's. The
     file keeps them as they are, since it is data, which other programs read back."""
     fields = [field for row in rows for field in row if isinstance(field, str) and FORMULA.match(field)]

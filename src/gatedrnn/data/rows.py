@@ -12,7 +12,7 @@ from datetime import datetime, time, timedelta
 from io import TextIOWrapper
 from itertools import repeat
 from pathlib import Path
-from typing import Any, Literal, TextIO, TypeAlias
+from typing import Any, Literal, TextIO, TypeAlias, TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
@@ -302,13 +302,14 @@ def values_of(path: Path, kind: Kind, column: str) -> Iterator[object]:
         yield from _values(batch.column(0))
 
 
+Held = TypeVar("Held")
 HALF = re.compile("[\ud800-\udfff]")
 """Half of a character, which is left where a text was cut in the middle of an emoji: no encoding holds it."""
 WRITTEN_HALF = re.compile(r"\\u[dD][89a-fA-F]")
 """One as JSON writes it, or the begin of a whole character."""
 
 
-def with_whole_characters(value: Any, place: str) -> Any:
+def with_whole_characters(value: Held, place: str) -> Held:
     """A text, or a list or record with texts anywhere in it, with U+FFFD for each half of a character, and a warning.
 
     Example:
@@ -330,7 +331,7 @@ def with_whole_characters(value: Any, place: str) -> Any:
     mended = mend(value)
     if found:
         LOG.warning("%s: half a character, as of an emoji that was cut, is read as U+FFFD: %d times", place, found)
-    return mended if found else value
+    return cast(Held, mended) if found else value
 
 
 def _objects(path: Path) -> Iterator[dict[str, Any]]:

@@ -285,7 +285,7 @@ class _Cells:
 
 
 def _times(attributes: dict[str, str], name: str) -> int:
-    """How often a cell or row of .ods stands there."""
+    """The number of times that a cell or row of .ods is repeated."""
     return int(attributes.get(f"table:number-{name}", 1))
 
 

@@ -192,7 +192,7 @@ def decode_stream(tokenizer: PreTrainedTokenizerFast, ids: list[int]) -> str:
 
 def encoded(
     tokenizer: PreTrainedTokenizerFast,
-    rows: list[Any],
+    rows: list[str] | list[list[str]],
     place: str,
     *,
     words: bool = False,
@@ -222,7 +222,7 @@ def encoded(
         raise DataError(f"{place}: row {number}: the tokenizer cannot read it: {reason(error)}") from error
 
 
-def _fails(encode: Callable[[list[Any]], object], row: Any) -> bool:
+def _fails(encode: Callable[[list[Any]], object], row: str | list[str]) -> bool:
     """Whether a row alone fails."""
     try:
         encode([row])

@@ -1,10 +1,11 @@
 """Hugging Face models around the recurrent layers: embedding, blocks, classifiers. Equations are in `cells/`."""
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, cast
+from typing import Any, ClassVar, Protocol, Self, cast
 
 import torch
 from torch import Tensor, nn
@@ -62,7 +63,9 @@ class GatedRNNPreTrainedModel(PreTrainedModel):
         super().__init__(config)
 
     @classmethod
-    def from_pretrained(cls, pretrained_model_name_or_path: Any, *given: Any, **named: Any) -> Any:
+    def from_pretrained(
+        cls, pretrained_model_name_or_path: str | os.PathLike[str] | None, *given: object, **named: object
+    ) -> Self:
         """transformers' own, once the folder asks for no more than its weights can be (see `gatedrnn.models.weights`).
 
         Raises:
@@ -70,7 +73,8 @@ class GatedRNNPreTrainedModel(PreTrainedModel):
         """
         if pretrained_model_name_or_path is not None and Path(pretrained_model_name_or_path).is_dir():
             check_counts(Path(pretrained_model_name_or_path))
-        return super().from_pretrained(pretrained_model_name_or_path, *given, **named)
+        opened: Self = cast(Any, super()).from_pretrained(pretrained_model_name_or_path, *given, **named)
+        return opened
 
     @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:

@@ -20,7 +20,7 @@ SIZES = (
 )  # fmt: skip
 """Fields that are a size of some tensor."""
 FREE = 1 << 16
-"""What a size may be whatever the weights are: a field may have no part in a model."""
+"""A size that is allowed whatever the weights are: a field may have no part in a model."""
 
 
 def shapes_of(place: Path) -> dict[str, tuple[int, ...]]:
