@@ -3,7 +3,7 @@
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice
 from typing import Any, cast
@@ -222,7 +222,7 @@ def encoded(
         raise DataError(f"{place}: row {number}: the tokenizer cannot read it: {reason(error)}") from error
 
 
-def _fails(encode: Callable[[list[Any]], object], row: str | list[str]) -> bool:
+def _fails(encode: Callable[[list[Any]], object], row: Sequence[str]) -> bool:
     """Whether a row alone fails."""
     try:
         encode([row])

@@ -63,11 +63,14 @@ def check_weights(kind: type[PreTrainedModel], place: Path) -> None:
         DataError: they are not; one that differs is named.
         Exception: of many kinds, where the configuration is none.
     """
+    shapes = shapes_of(place)
+    if not shapes:
+        raise DataError(f"{place}: cannot be loaded: it has no weights in .safetensors files, and pickles are not read")
     check_counts(place)
     config_class: Any = kind.config_class
     with torch.device("meta"):
         model = kind(config_class.from_pretrained(place, local_files_only=True))
-    shapes, asked = shapes_of(place), {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
+    asked = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
     tied = set(getattr(model, "all_tied_weights_keys", {}))
     for name in sorted(shapes.keys() | asked.keys()):
         if shapes.get(name) != asked.get(name) and not (name in tied and name not in shapes):

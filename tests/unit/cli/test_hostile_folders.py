@@ -173,7 +173,7 @@ def test_our_own_classes_open_a_folder_pickles_are_refused_and_no_code_is_fetche
     assert open_tokenizer(folder).decode([2]) and not mark.exists()
     folder = foreign(tmp_path / "model", mark, GatedRNNForCausalLM)
     shutil.move(folder / "model.safetensors", folder / "pytorch_model.bin")
-    with pytest.raises(DataError, match=r"cannot be loaded as a language model: .*safetensors") as refused:
+    with pytest.raises(DataError, match=r"cannot be loaded: .*safetensors") as refused:
         load_language_model(folder)
     assert "\n" not in str(refused.value)
     for asked in ({"attn_implementation": "someone/some-kernels"}, {"quantization_config": {"quant_method": "aqlm"}}):
