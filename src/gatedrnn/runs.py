@@ -6,11 +6,11 @@ import json
 import os
 import random
 import tempfile
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Literal, TypeAlias, cast, overload
 
 from gatedrnn.errors import DataError, Error, Interrupted, UsageError, in_one_line, in_python, reason, unknown
 from gatedrnn.progress import display_of
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from gatedrnn.training.forecasts import Forecasts
     from gatedrnn.training.loop import OnStep
     from gatedrnn.training.result import RunResult, Standing
+    from gatedrnn.training.sample import OnText
     from gatedrnn.training.score import Scored
     from gatedrnn.training.settings import RunSettings
 
@@ -197,27 +198,65 @@ class Run:
             end=True, log=log, callbacks=callbacks, progress=progress,
         )  # fmt: skip
 
+    @overload
     def generate(
         self, prompt: str = "", length: int = 200, *, temperature: float = 0.8, top_k: int = 0, top_p: float = 1.0,
-        no_unk: bool = False, seed: int = 0,
-    ) -> str:  # fmt: skip
-        """Continue a text; of a language model.
+        no_unk: bool = False, seed: int = 0, stop: str | Iterable[str] = (), samples: None = None,
+        on_text: "OnText | None" = None,
+    ) -> str: ...  # fmt: skip
+    @overload
+    def generate(
+        self, prompt: str = "", length: int = 200, *, samples: int, temperature: float = 0.8, top_k: int = 0,
+        top_p: float = 1.0, no_unk: bool = False, seed: int = 0, stop: str | Iterable[str] = (),
+    ) -> list[str]: ...  # fmt: skip
+    @overload
+    def generate(
+        self, prompt: list[str], length: int = 200, *, temperature: float = 0.8, top_k: int = 0, top_p: float = 1.0,
+        no_unk: bool = False, seed: int = 0, stop: str | Iterable[str] = (), samples: None = None,
+    ) -> list[str]: ...  # fmt: skip
+    @overload
+    def generate(
+        self, prompt: list[str], length: int = 200, *, samples: int, temperature: float = 0.8, top_k: int = 0,
+        top_p: float = 1.0, no_unk: bool = False, seed: int = 0, stop: str | Iterable[str] = (),
+    ) -> list[list[str]]: ...  # fmt: skip
+    def generate(
+        self, prompt: str | list[str] = "", length: int = 200, *, temperature: float = 0.8, top_k: int = 0,
+        top_p: float = 1.0, no_unk: bool = False, seed: int = 0, stop: str | Iterable[str] = (),
+        samples: int | None = None, on_text: "OnText | None" = None,
+    ) -> str | list[str] | list[list[str]]:  # fmt: skip
+        """Continue a text, or several; of a language model.
+
+        Each text is drawn by itself with the same seed, so that it does not depend on the others; the model stays open
+        between calls.
 
         Args:
-            prompt: the beginning of the text; nothing for a new text.
-            length: tokens to add.
+            prompt: the beginning of the text; nothing for a new text. A list of prompts gives a list of texts.
+            length: tokens to add at most.
             temperature: 0 takes the likeliest token each time; the larger, the more surprising.
             top_k: draw from so many of the likeliest tokens; 0 for all.
             top_p: draw from the likeliest tokens that have this probability together.
             no_unk: never write `<unk>`.
             seed: seed of the draws.
-        """
-        from gatedrnn.training.sample import load_language_model, sample
+            stop: a text or several; the continuation ends before the first of them, which is left out.
+            samples: texts for each prompt, as a list, with the seeds `seed`, `seed + 1`, …; one text, and no list, if
+                None.
+            on_text: called with each new piece of the text as it is drawn, the prompt first; the pieces join to the
+                text. For one text.
 
-        model, tokenizer = load_language_model(self.folder)
-        return sample(
-            model, tokenizer, prompt, length, temperature=temperature, top_k=top_k, top_p=top_p, no_unk=no_unk,
-            seed=seed,
+        Raises:
+            DataError: the model is no language model.
+            TypeError, UsageError: an argument is of another type, or out of range.
+
+        Example:
+            >>> run.generate(["The ", "A "], 50, stop="\\n")  # doctest: +SKIP
+            ['The end of the line', 'A word']
+            >>> run.generate("The ", on_text=lambda piece: print(piece, end=""))  # doctest: +SKIP
+        """
+        from gatedrnn.training.sample import as_language_model, samples_of
+
+        return samples_of(  # type: ignore[no-any-return]
+            *as_language_model(self._open(), self.folder), prompt, length, temperature=temperature, top_k=top_k,
+            top_p=top_p, no_unk=no_unk, seed=seed, stop=stop, samples=samples, on_text=on_text,
         )  # fmt: skip
 
     def predict(

@@ -1,16 +1,14 @@
 """gatedrnn generate."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from cyclopts import Parameter
-from rich.console import Group
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
 from gatedrnn.cli.arguments import at_least_one
-from gatedrnn.errors import UsageError
 from gatedrnn.terminal import Console, plain
 
 
@@ -25,6 +23,8 @@ def generate(
     top_p: float = 1.0,
     no_unk: bool = False,
     seed: int = 0,
+    stop: list[str] | None = None,
+    samples: Annotated[int, Parameter(validator=at_least_one)] = 1,
 ) -> None:
     """Continue a text, once for each temperature, side by side, as it is generated.
 
@@ -37,15 +37,16 @@ def generate(
         top_p: Draw from the likeliest tokens that have this probability together.
         no_unk: Never write `<unk>`, the token of what the vocabulary lacks.
         seed: Seed of the draws; the same for each temperature.
+        stop: Texts; the continuation ends before the first of them. A line break is $'\\n' in most shells.
+        samples: Texts for each temperature, with the seeds SEED, SEED + 1, ...
     """
     temperatures = [0.8] if temperature is None else temperature
-    if min(temperatures, default=-1) < 0:
-        raise UsageError(f"--temperature: must be 0 (the likeliest token) or above, got {temperatures}")
-    if not 0 < top_p <= 1 or top_k < 0:
-        raise UsageError("--top-p must lie in (0, 1], --top-k must be 0 or above")
     from gatedrnn.data.tokenizers import unknown_in
-    from gatedrnn.training.sample import load_language_model, sample
+    from gatedrnn.training.sample import check_draws, load_language_model, sample
 
+    draws: dict[str, Any] = {"top_k": top_k, "top_p": top_p, "no_unk": no_unk, "stop": stop or []}
+    for heat in temperatures:
+        check_draws({"temperature": heat, **draws}, named=lambda name: f"--{name.replace('_', '-')}")
     model, tokenizer = load_language_model(run)
     console, notes = Console(), Console(stderr=True)
     if not prompt:
@@ -53,41 +54,35 @@ def generate(
     unknown = unknown_in(tokenizer, prompt)
     if unknown:
         notes.print(f"not in the vocabulary, read as <unk>: {', '.join(map(repr, unknown))}", style="yellow")
-    texts = [""] * len(temperatures)
+    seeds = range(seed, seed + samples)
+    columns = [(heat, number) for heat in temperatures for number in seeds]
+    titles = [_named(heat) + (f", seed {number}" if samples > 1 else "") for heat, number in columns]
+    texts = [""] * len(columns)
     with Live(console=console, auto_refresh=False, transient=True, vertical_overflow="visible") as live:
-        for column, heat in enumerate(temperatures):
+        for column, (heat, number) in enumerate(columns):
 
-            def show(text: str, column: int = column) -> None:
-                texts[column] = text
+            def show(piece: str, column: int = column) -> None:
+                texts[column] += piece
                 if console.is_terminal:
-                    live.update(_side_by_side(temperatures, texts), refresh=True)
+                    live.update(_side_by_side(titles, texts), refresh=True)
+                else:
+                    console.print(Text(plain(piece)), end="", soft_wrap=True)
+                    console.file.flush()
 
-            show(
-                sample(
-                    model,
-                    tokenizer,
-                    prompt,
-                    length,
-                    temperature=heat,
-                    top_k=top_k,
-                    top_p=top_p,
-                    no_unk=no_unk,
-                    seed=seed,
-                    on_text=show,
-                )
-            )
+            if not console.is_terminal:
+                console.print(Text(f"[{titles[column]}]"))
+            sample(model, tokenizer, prompt, length, temperature=heat, seed=number, on_text=show, **draws)
+            if not console.is_terminal:
+                console.print("\n")
     if console.is_terminal:
-        console.print(_side_by_side(temperatures, texts))
-    else:
-        shown = (f"[{_named(heat)}]\n{plain(text)}\n" for heat, text in zip(temperatures, texts, strict=True))
-        console.print(Group(*map(Text, shown)), soft_wrap=True)
+        console.print(_side_by_side(titles, texts))
 
 
 def _named(temperature: float) -> str:
     return f"temperature {temperature:g}" if temperature else "temperature 0: the likeliest token each time"
 
 
-def _side_by_side(temperatures: list[float], texts: list[str]) -> Table:
-    table = Table(*(_named(heat) for heat in temperatures), expand=True)
+def _side_by_side(titles: list[str], texts: list[str]) -> Table:
+    table = Table(*titles, expand=True)
     table.add_row(*(Text(plain(text)) for text in texts))
     return table

@@ -10,7 +10,7 @@ from transformers.utils import can_return_tuple
 
 from gatedrnn.models.cache import GatedRNNCache
 from gatedrnn.models.configuration import GatedRNNConfig
-from gatedrnn.models.conventions import DOCUMENTS, check_known, kept_states, resets_of
+from gatedrnn.models.conventions import DOCUMENTS, OF_GENERATE, check_known, kept_states, resets_of
 from gatedrnn.models.modeling import GatedRNNModel, GatedRNNPreTrainedModel, KernelDropout, KernelLinear
 from gatedrnn.ops.cross_entropy import next_token_loss, token_losses
 from gatedrnn.shapes import Flags
@@ -118,6 +118,12 @@ class GatedRNNForCausalLM(GatedRNNPreTrainedModel, GenerationMixin):
         if self.config.is_boundary(generation_config.pad_token_id):
             return torch.ones_like(inputs_tensor)
         return super()._prepare_attention_mask_for_generation(inputs_tensor, generation_config, model_kwargs)
+
+    def prepare_inputs_for_generation(self, input_ids: Tensor, **kwargs: Any) -> dict[str, Any]:
+        """The arguments of `forward` for the next token, without the tokenizers that `generate` reads itself and hands
+        on: `forward` refuses what it does not know."""
+        known = {name: value for name, value in kwargs.items() if name not in OF_GENERATE}
+        return super().prepare_inputs_for_generation(input_ids, **known)  # type: ignore[no-any-return]
 
     def _prepare_cache_for_generation(
         self, generation_config: GenerationConfig, model_kwargs: dict[str, Any], *args: Any, **kwargs: Any

@@ -17,6 +17,9 @@ WITH_DOCUMENTS = ("cu_seq_lens_q", "cu_seq_lens_k", "max_length_q", "max_length_
 OF_ATTENTION = ("output_attentions", "cache_position", "return_dict")
 """The arguments that every model is called with, and that only attention answers."""
 
+OF_GENERATE = ("tokenizer", "assistant_tokenizer")
+"""The arguments of `generate` that it hands on to `forward` though it has read them."""
+
 
 def check_known(kwargs: Mapping[str, object], served: tuple[str, ...] = ()) -> None:
     """Check that a model was called with what it serves, or with what changes nothing.

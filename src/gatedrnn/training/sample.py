@@ -2,28 +2,29 @@
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import PreTrainedTokenizerFast
-from transformers.generation.streamers import BaseStreamer
+from transformers import PreTrainedTokenizerFast, StoppingCriteria, StoppingCriteriaList
 
 from gatedrnn import manifest
 from gatedrnn.data.tokenizers import decode_stream, encode_stream
-from gatedrnn.errors import DataError
+from gatedrnn.errors import DataError, UsageError
 from gatedrnn.models import GatedRNNForCausalLM
-from gatedrnn.models.opening import open_both
 from gatedrnn.records import write_whole
-from gatedrnn.training.finished import labelled_by, model_place
+from gatedrnn.training.finished import Finished, labelled_by, model_place, open_finished
 from gatedrnn.training.folder import RunFolder
 
 TEMPERATURES = (0.5, 0.8, 1.0)
 SAMPLE_LENGTH = 300
 OnText = Callable[[str], None]
-"""Told of the text so far, prompt included."""
+"""Called with each new piece of a text, the prompt first; the pieces join to the text."""
+INCOMPLETE = "\ufffd"
+"""What bytes that are no whole character yet are decoded to."""
 
 
 def load_language_model(folder: Path) -> tuple[GatedRNNForCausalLM, PreTrainedTokenizerFast]:
@@ -32,36 +33,96 @@ def load_language_model(folder: Path) -> tuple[GatedRNNForCausalLM, PreTrainedTo
     Raises:
         DataError: there is none, or it is no language model.  Damaged: a file of it is not as it was written.
     """
-    place = model_place(folder)
-    if labelled_by(folder) != "next":  # before transformers would fill the head of a language model with new weights
+    _check_predicts_tokens(labelled_by(folder), folder)  # before a large model of another kind is loaded
+    return as_language_model(open_finished(folder), folder)
+
+
+def as_language_model(finished: Finished, folder: Path) -> tuple[GatedRNNForCausalLM, PreTrainedTokenizerFast]:
+    """The model and tokenizer of a folder that is open; raises as `load_language_model`."""
+    model, tokenizer, labelled = finished
+    _check_predicts_tokens(labelled, folder)
+    assert isinstance(model, GatedRNNForCausalLM)
+    if tokenizer is None or "stream_kind" not in tokenizer.init_kwargs:
+        raise DataError(f"{model_place(folder)}: has no tokenizer for running text; is this a classifier?")
+    return model, tokenizer
+
+
+def _check_predicts_tokens(labelled: str, folder: Path) -> None:
+    if labelled != "next":
         raise DataError(
             f"{folder}: is no language model, but predicts labels; `gatedrnn evaluate` scores it, `gatedrnn predict` "
             "writes its predictions"
         )
-    model, tokenizer = open_both(GatedRNNForCausalLM, place)
-    if tokenizer is None or "stream_kind" not in tokenizer.init_kwargs:
-        raise DataError(f"{place}: its tokenizer is not one for running text; is this a classifier?")
-    return model, tokenizer
 
 
-class _Listener(BaseStreamer):
-    """Passes on the text so far whenever `generate` has a token."""
+def check_draws(
+    options: Mapping[str, Any], *, samples: int | None = None, named: Callable[[str], str] = str
+) -> None:  # fmt: skip
+    """Check `temperature`, `top_k`, `top_p` and `stop` of `sample`, and a number of samples.
 
-    def __init__(self, tokenizer: PreTrainedTokenizerFast, on_text: OnText) -> None:
-        self.tokenizer, self.on_text, self.ids = tokenizer, on_text, list[int]()
+    Args:
+        named: writes the name of an option as the caller gives it.
 
-    def put(self, value: Tensor) -> None:
-        self.ids += value.flatten().tolist()
-        self.on_text(decode_stream(self.tokenizer, self.ids[1:]))
+    Raises:
+        TypeError: an option is of another type.  UsageError: it is out of range.
+    """
+    temperature, top_k, top_p = (options[name] for name in ("temperature", "top_k", "top_p"))
+    for name in ("temperature", "top_p"):
+        if not isinstance(options[name], Real):
+            raise TypeError(f"{named(name)}: must be a number, got {options[name]!r}")
+    for name, value in {"top_k": top_k, "samples": 1 if samples is None else samples}.items():
+        if isinstance(value, bool) or not isinstance(value, Integral):
+            raise TypeError(f"{named(name)}: must be a whole number, got {value!r}")
+    if not 0 <= temperature < float("inf"):
+        raise UsageError(f"{named('temperature')}: must be 0 (the likeliest token) or above, got {temperature}")
+    if not 0 < top_p <= 1 or top_k < 0:
+        raise UsageError(f"{named('top_p')} must lie in (0, 1], {named('top_k')} must be 0 or above")
+    if "" in options["stop"]:
+        raise UsageError(f"{named('stop')}: an empty text would end every text at once; leave it out")
+    if samples is not None and samples < 1:
+        raise UsageError(f"{named('samples')}: must be at least 1, got {samples}")
 
-    def end(self) -> None:
-        pass
+
+class _Listener(StoppingCriteria):
+    """Reads the text at each token that `generate` draws: passes on what is new, and ends it before a stop text."""
+
+    def __init__(
+        self, tokenizer: PreTrainedTokenizerFast, prompt: str, stop: tuple[str, ...], on_text: OnText
+    ) -> None:  # fmt: skip
+        self.tokenizer, self.stop, self.on_text = tokenizer, stop, on_text
+        self.begin, self.sent = len(prompt), len(prompt)
+        on_text(prompt)
+
+    def __call__(self, input_ids: Tensor, scores: Tensor | None, **_: Any) -> Tensor:
+        text = decode_stream(self.tokenizer, input_ids[0, 1:].tolist())
+        end = self.end_of(text)
+        self.send(text[: self._certain(text) if end is None else end])
+        return torch.tensor([end is not None], device=input_ids.device)
+
+    def end_of(self, text: str) -> int | None:
+        """The place of the first stop text after the prompt; None if there is none."""
+        found = [place for place in (text.find(word, self.begin) for word in self.stop) if place >= 0]
+        return min(found, default=None)
+
+    def send(self, text: str) -> None:
+        """Pass on what is new in a text."""
+        if len(text) > self.sent:
+            self.on_text(text[self.sent :])
+            self.sent = len(text)
+
+    def _certain(self, text: str) -> int:
+        """The length of the text without an end that may be the beginning of a stop text, or of a character."""
+        certain = len(text.rstrip(INCOMPLETE))
+        for word in self.stop:
+            ends = (n for n in range(len(word) - 1, 0, -1) if text.endswith(word[:n], self.begin))
+            certain = min(certain, len(text) - next(ends, 0))
+        return certain
 
 
 def sample(
     model: GatedRNNForCausalLM, tokenizer: PreTrainedTokenizerFast, prompt: str, length: int, *,
     temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0, seed: int = 0, endless: bool = False,
-    no_unk: bool = False, on_text: OnText = lambda _: None,
+    no_unk: bool = False, stop: Iterable[str] = (), on_text: OnText | None = None,
 ) -> str:  # fmt: skip
     """The prompt and up to `length` tokens that the model adds; an empty prompt begins a new text.
 
@@ -74,7 +135,8 @@ def sample(
         seed: of the draws.
         endless: continue with another text where one ends.
         no_unk: never write <unk>.
-        on_text: called whenever there is a token more.
+        stop: texts; the continuation ends before the first of them.
+        on_text: called with each new piece of the text.
     """
     ids = [tokenizer.bos_token_id, *next(encode_stream(tokenizer, [prompt]))]
     drawn: dict[str, Any] = {"do_sample": False}
@@ -84,15 +146,55 @@ def sample(
         drawn["eos_token_id"] = None
     if no_unk:
         drawn["suppress_tokens"] = [tokenizer.unk_token_id]
+    listener = _Listener(tokenizer, decode_stream(tokenizer, ids[1:]), tuple(stop), on_text or (lambda _: None))
+    if listener.stop or on_text is not None:
+        drawn["stopping_criteria"] = StoppingCriteriaList([listener])
+    training = model.training
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        generated = model.generate(
-            torch.tensor([ids], device=model.device),
-            max_new_tokens=length,
-            streamer=_Listener(tokenizer, on_text),
-            **drawn,
-        )
-    return decode_stream(tokenizer, generated[0, 1:].tolist())
+        generated = model.eval().generate(torch.tensor([ids], device=model.device), max_new_tokens=length, **drawn)
+    model.train(training)
+    text = decode_stream(tokenizer, generated[0, 1:].tolist())
+    text = text[: listener.end_of(text)]
+    listener.send(text)
+    return text
+
+
+def samples_of(
+    model: GatedRNNForCausalLM, tokenizer: PreTrainedTokenizerFast, prompt: Any, length: Any, *,
+    samples: int | None, seed: int, stop: Any, on_text: OnText | None, **options: Any,
+) -> Any:  # fmt: skip
+    """The texts of `Run.generate`, whose arguments these are, one after another."""
+    prompts, stops = _texts("prompt", prompt), _texts("stop", stop)
+    check_draws({**options, "stop": stops}, samples=samples)
+    if isinstance(length, bool) or not isinstance(length, Integral):
+        raise TypeError(f"length: must be a whole number of tokens, got {length!r}")
+    if length < 1:
+        raise UsageError(f"length: must be at least 1, got {length}")
+    if on_text is not None and (samples is not None or not isinstance(prompt, str)):
+        raise UsageError("on_text: follows one text; give one prompt as a str, and leave samples out")
+    options |= {"stop": stops, "on_text": on_text}
+    drawn = [
+        [sample(model, tokenizer, text, int(length), seed=seed + number, **options) for number in range(samples or 1)]
+        for text in prompts
+    ]
+    texts = [group[0] for group in drawn] if samples is None else drawn
+    return texts[0] if isinstance(prompt, str) else texts
+
+
+def _texts(name: str, given: Any) -> list[str]:
+    """One text or several as a list.
+
+    Raises:
+        TypeError: it is neither.
+    """
+    listed = isinstance(given, Iterable) and not isinstance(given, (str, bytes, Mapping, Set))
+    texts = [given] if isinstance(given, str) else list(given) if listed else None
+    wrong = given if texts is None else next((text for text in texts if not isinstance(text, str)), None)
+    if texts is None or wrong is not None:
+        within = "" if texts is None else " in the list"
+        raise TypeError(f"{name}: must be a str or a list of str, got {type(wrong).__name__}{within}")
+    return texts
 
 
 def write_samples(path: Path) -> None:

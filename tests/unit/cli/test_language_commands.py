@@ -10,8 +10,10 @@ from browser import needs_a_browser, visit
 from commands import call, outcome, printed
 from train_helpers import small_text, text_settings
 
+import gatedrnn
 from gatedrnn.data import load_task
 from gatedrnn.data.token_cache import cache_folder
+from gatedrnn.errors import UsageError
 
 
 def said(capsys, *arguments):
@@ -67,6 +69,45 @@ def test_generate_writes_a_text_for_each_temperature_and_names_what_the_vocabula
     assert "<unk>" not in said(capsys, "generate", words_run, *flags, "--no-unk")
 
 
+def test_python_writes_what_the_shell_writes_and_a_prompt_its_text_whatever_is_beside_it(text_run, capsys, monkeypatch):
+    run = gatedrnn.load(text_run)
+    prompts, options = ["the 3", "a cat on the mat", "t"], {"stop": ["2", "99"], "seed": 7, "temperature": 1.1}
+    texts = run.generate(prompts, 30, samples=2, **options)
+    monkeypatch.setattr("gatedrnn.training.finished.open_finished", None)  # the model stays open
+    assert texts == [[run.generate(p, 30, **options | {"seed": seed}) for seed in (7, 8)] for p in prompts]
+    assert run.generate(tuple(prompts), 30, **options) == [text for text, _ in texts] and run.generate([]) == []
+    monkeypatch.undo()
+    flags = ["--length", 30, "--stop", 2, "99", "--seed", 7, "--temperature", 1.1, "--samples", 2]
+    found = printed(capsys, "generate", text_run, "--prompt", prompts[0], *flags)
+    assert found == "".join(f"[temperature 1.1, seed {seed}]\n{text}\n\n" for seed, text in enumerate(texts[0], 7))
+
+
+REFUSED = [
+    (TypeError, "prompt: must be a str or a list of str, got int", {"prompt": 5}),
+    (TypeError, "prompt: must be a str or a list of str, got NoneType in the list", {"prompt": ["a", None]}),
+    (TypeError, "prompt: must be a str or a list of str, got dict", {"prompt": {"a": 1}}),
+    (TypeError, "prompt: must be a str or a list of str, got bytes", {"prompt": b"a"}),
+    (TypeError, "stop: must be a str or a list of str, got int", {"stop": 3}),
+    (UsageError, "stop: an empty text would end every text", {"stop": ["a", ""]}),
+    (TypeError, "length: must be a whole number", {"length": "5"}),
+    (UsageError, "length: must be at least 1, got 0", {"length": 0}),
+    (TypeError, "samples: must be a whole number, got 1.5", {"samples": 1.5}),
+    (UsageError, "samples: must be at least 1, got 0", {"samples": 0}),
+    (TypeError, "temperature: must be a number, got 'hot'", {"temperature": "hot"}),
+    (UsageError, "temperature: must be 0", {"temperature": float("nan")}),
+    (UsageError, "top_p must lie in", {"top_p": 0}),
+    (TypeError, "top_k: must be a whole number", {"top_k": 2.5}),
+    (UsageError, "on_text: follows one text", {"prompt": ["a"], "on_text": print}),
+]  # fmt: skip
+
+
+def test_arguments_of_another_type_and_out_of_range_are_named(text_run):
+    run = gatedrnn.load(text_run)
+    for kind, message, options in REFUSED:
+        with pytest.raises(kind, match=re.escape(message)):
+            run.generate(**{"prompt": "a", **options})
+
+
 @pytest.mark.slow
 def test_export_is_held_against_onnxruntime(text_run, capsys):
     found = said(capsys, "export", text_run, "--to", "onnx", "--output", "onnx")
@@ -76,6 +117,8 @@ def test_export_is_held_against_onnxruntime(text_run, capsys):
 BAD = {
     "generate {run} --temperature -1": "--temperature: must be 0 (the likeliest token) or above",
     "generate {run} --length 0": "must be at least 1",
+    "generate {run} --samples 0": "must be at least 1",
+    "generate {run} --stop=": "--stop: an empty text",
     "generate {run} --top-p 0": "--top-p must lie in (0, 1]",
     "generate empty": "holds no model",
     "evaluate": "name at least one run",

@@ -223,6 +223,57 @@ def test_a_continuation_joins_its_prompt_as_the_whole_text_reads(kind, tmp_path,
     assert "the cat" + capsys.readouterr().out.removesuffix("\n") == found["generated_text"]
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_text_ends_before_its_stop_and_its_pieces_join_to_it(kind):
+    model, tokenizer = language_model(kind)
+    whole = sample(model, tokenizer, "the cat", 30, seed=4, endless=True)
+    added = whole.removeprefix("the cat")
+    assert whole != added
+    for stop in (added[5:7], added[-1:], added[:1], added[3:9]):
+        if "\ufffd" in stop:  # half a character, which the bytes after it complete
+            continue
+        for others in ([], ["never in any text", stop + "!"]):
+            pieces = []
+            found = sample(
+                model, tokenizer, "the cat", 30, seed=4, endless=True, stop=[*others, stop], on_text=pieces.append
+            )
+            assert found == "the cat" + added.partition(stop)[0] == "".join(pieces)
+    pieces = []
+    assert sample(model, tokenizer, "the cat", 30, seed=4, endless=True, stop=["at"], on_text=pieces.append) == "".join(
+        pieces
+    )
+    assert pieces[0] == "the cat", "a stop in the prompt ends nothing"
+
+
+def test_a_model_in_training_writes_as_in_evaluation_and_stays_in_training():
+    model, tokenizer = language_model("characters")
+    expected = sample(model, tokenizer, "the", 9)
+    assert sample(model.train(), tokenizer, "the", 9) == expected and model.training
+
+
+@pytest.mark.parametrize("named", [
+    {"stop_strings": ["\n", "a"]}, {"assistant_tokenizer": None}, {"token_healing": True},
+    {"stop_strings": "a", "num_beams": 2}, {"stop_strings": "a", "num_return_sequences": 3, "do_sample": True},
+])  # fmt: skip
+def test_generate_takes_the_tokenizers_that_it_reads_and_forward_refuses_them(named):
+    model, tokenizer = language_model("bytes")
+    text = torch.tensor([tokenizer("the cat")["input_ids"]])
+    named = {name: tokenizer if value is None else value for name, value in named.items()}
+    found = model.generate(text, max_new_tokens=9, tokenizer=tokenizer, **named)
+    assert text.shape[1] < found.shape[1] <= text.shape[1] + 9
+    with pytest.raises(TypeError, match="unexpected keyword argument 'tokenizer'"):
+        model(text, tokenizer=tokenizer)
+
+
+def test_a_pipeline_stops_at_a_sequence():
+    model, tokenizer = language_model("bytes")
+    write = pipeline("text-generation", model=model, tokenizer=tokenizer)
+    for named in ({"stop_sequence": "e"}, {"stop_strings": ["e"], "tokenizer": tokenizer}):
+        torch.manual_seed(0)
+        found = write("cat", max_new_tokens=200, do_sample=True, return_full_text=False, **named)[0]["generated_text"]
+        assert "e" not in found[:-1] and len(found) < 200
+
+
 def test_models_and_decoding_that_cannot_work_are_refused_and_no_prompt_begins_a_text():
     for changes, message in (
         ({"vocab_size": None, "input_size": 3}, "needs vocab_size"), ({"bidirectional": True}, "forwards alone"),
