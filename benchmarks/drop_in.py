@@ -8,13 +8,14 @@ from typing import Any
 from torch import Tensor, nn
 
 from benchmarks.sizes import Sizes
-from gatedrnn.benchmarking.layers import as_hx, flat, our_layer, ours, run_equations, torch_layer
-from gatedrnn.benchmarking.measure import BOTH, Bench, Contender, Expected, Leaves, Mode, Setting, threads
+from gatedrnn.benchmarking.layers import as_hx, by_kernel, flat, our_layer, ours, run_equations, torch_layer
+from gatedrnn.benchmarking.measure import BOTH, FORWARD, Bench, Contender, Expected, Leaves, Mode, Setting, threads
 from gatedrnn.benchmarking.record import Shape
 from gatedrnn.layers import RecurrentLayer, SingleStep
 from gatedrnn.registry import CELLS
 
 THREADS = (1, 2)
+TORCHS_LAYERS = {"nn.GRU": "gru", "nn.LSTM": "lstm"}
 TORCHS_CELLS = {"nn.LSTMCell": "lstm", "nn.GRUCell": "gru"}
 ONE_STEP = Mode("one step", lambda contender: contender.forward, backward=False)
 CELL = Mode("one step of a cell", lambda contender: contender.forward, backward=False)
@@ -79,6 +80,24 @@ def drop_in(bench: Bench, sizes: Sizes, cells: Sequence[str], seconds: float) ->
                 for theirs, cell in TORCHS_CELLS.items():
                     pair = [(cell_of(cell), theirs)]
                     bench.compare("drop-in", _modules(theirs, cell, setting), pair, (on(count, CELL),), rest)
+
+
+def few_steps(bench: Bench, sizes: Sizes, cells: Sequence[str], seconds: float) -> None:
+    """Ours over torch's where a layer is called for few steps, on one thread; and our kernel alone, from whose ratios
+    `gatedrnn.kinds.torch.path` has the lengths at which it takes over from torch's."""
+    if bench.device != "cpu":
+        bench.leave_out("few-steps", "its bounds are those of a CPU")
+        return
+    names = {cell: name for name, cell in TORCHS_LAYERS.items() if cell in cells}
+    work = len(names) * sum(map(_work, sizes.few_steps))
+    with threads(1):
+        for shape in sizes.few_steps:
+            for cell, theirs in names.items():
+                pair = ours(cell, Setting(shape))
+                kernel = [by_kernel(pair)] if "native" in pair.layer.backends else []
+                contenders = [pair.contender, torch_layer(pair), *kernel]
+                ratios = [(contender.name, theirs) for contender in (pair.contender, *kernel)]
+                bench.compare("few-steps", contenders, ratios, (FORWARD, BOTH), seconds * _work(shape) / work)
 
 
 def _work(shape: Shape) -> float:

@@ -25,6 +25,7 @@ class Sizes(record.Sizes):
         for batch, time in ((1, 128), (8, 64), (32, 32), (64, 32))
     )
     drop_in_widths: tuple[int, ...] = (32, 64, 128, 256, 512, 1024)
+    few_steps: tuple[Shape, ...] = tuple((rows, steps, 128) for steps in (1, 4, 8, 16, 32) for rows in (1, 64, 256))
 
 
 SIZES = {device: Sizes(**vars(sizes)) for device, sizes in record.SIZES.items()}

@@ -35,6 +35,7 @@ from tolerances import assert_equal_within
 from gatedrnn.kinds.loop import path as loop_path
 from gatedrnn.kinds.scan import path as scan_path
 from gatedrnn.kinds.torch import path as torch_path
+from gatedrnn.kinds.torch.path import MAX_STEPS_WITH_GRADIENTS
 from gatedrnn.layers import DropoutMasks
 from gatedrnn.layers.dropout import DirectionMasks
 from gatedrnn.verify import modes
@@ -231,7 +232,7 @@ def test_torchs_kernel_runs_what_it_can_and_runs_on_says_what_it_cannot(name, wh
     layer = regularised(name, what, num_layers=2).train(training)
     torchs = what in ("input_dropout", "weight_dropout") or (what == "state_dropout" and not training)
     path = layer.runs_on()
-    layer(series())
+    layer(series(BATCH, MAX_STEPS_WITH_GRADIENTS + 1, FEATURES))
     if what == "zoneout":
         assert path.name.startswith("the step loop") and what in path.reason and called == ["in_torch_steps"] * 2
     elif torchs and name == "lstm":

@@ -188,6 +188,13 @@ def looped(pair: Ours) -> Contender:
     return _same_weights(by_loop(contender.name), pair, slow)
 
 
+def by_kernel(pair: Ours) -> Contender:
+    """Make a contender of the same layer with backend "native", our kernel whatever the length."""
+    layer = deepcopy(pair.layer)
+    layer.backend = "native"
+    return _same_weights(f"{pair.contender.name} by our kernel", pair, layer)
+
+
 def torch_layer(pair: Ours) -> Contender:
     """Make a contender of torch's own layer with the same weights."""
     layer, name = pair.layer, type(pair.layer).__name__  # LSTM or GRU, as there

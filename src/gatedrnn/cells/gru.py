@@ -55,7 +55,8 @@ class GRUEquations(LoopEquations):
 class GRU(Layer[Tensor]):
     """`torch.nn.GRU` with masks, resets, regularisers and streaming: same parameters, state dict and values.
 
-    z *keeps*. There is no `proj_size`, as in torch. On a CPU our kernel runs it, which is faster than torch's.
+    z *keeps*. There is no `proj_size`, as in torch. On a CPU our kernel runs it, which is faster than torch's but
+    over few steps, 8 or 16 without gradients; `runs_on(steps=...)` says which runs.
 
     Keyword Args:
         reset_after: False applies the reset gate before the product, n = tanh(W_n x + b_n + U_n (r * h)), with one bias

@@ -39,6 +39,7 @@ class LayerView(Protocol):
     _backend: str
     _ranks: TimeRanks | None
     _stacks_states: bool
+    batch_first: bool
 
     @property
     def _flat_weights(self) -> list[Any]: ...
@@ -78,11 +79,13 @@ class Pass(NamedTuple):
     has_gaps: bool = False
     direction: Direction | None = None
     """The tensors; None to ask only which path would run."""
+    steps: int | None = None
+    """The steps of a sequence without mask and resets; None for many."""
 
     @classmethod
-    def configured(cls, layer: LayerView, training: bool) -> "Pass":
+    def configured(cls, layer: LayerView, training: bool, steps: int | None = None) -> "Pass":
         """Return a pass in training or evaluation, as the layer is configured."""
-        return cls(training and layer.state_dropout > 0, layer.zoneout > 0)
+        return cls(training and layer.state_dropout > 0, layer.zoneout > 0, steps=steps)
 
 
 class Path(NamedTuple):
@@ -206,6 +209,9 @@ class Kind:
     cuts_over_ranks: bool = False
     """Whether a sequence can be cut along time over processes."""
     # A layer's other passes
+    call: Callable[[LayerView, Any, Any], tuple[Tensor, Any] | None] = _nothing
+    """The layer on an input and an `hx` as they were passed, without other arguments, as `torch.nn` runs it; None where
+    the general path must run or refuse it."""
     step: Callable[[LayerView, Step, StateTuple], StepResult | None] = _nothing
     """A step without gradients and masks of any number of rows by kernels; None if the equations run it."""
     stack: Callable[[LayerView, Series, StateTuple], SeriesResult | None] = _nothing

@@ -24,7 +24,7 @@ from gatedrnn.kernels.backends import (
 from gatedrnn.kinds.definition import time_after_real_steps, zero_masked_steps
 from gatedrnn.kinds.kind import Direction, Pass, Path
 from gatedrnn.kinds.loop.path import in_torch_steps
-from gatedrnn.kinds.stream import plain_states
+from gatedrnn.kinds.stream import ROWS, plain_states
 from gatedrnn.layers.arguments import (
     as_states,
     check_features,
@@ -141,13 +141,15 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
         """Backends that can run this layer as configured, on its device, among "reference", "native" and "torch"."""
         return self._kind.backends(self)
 
-    def runs_on(self, training: bool | None = None) -> Path:
+    def runs_on(self, training: bool | None = None, steps: int | None = None) -> Path:
         """Return the execution path of this layer as configured, on its device, and the reason.
 
         Args:
             training: whether in training; the layer's present mode if None.
+            steps: the length of a sequence without mask and resets; None for a long one. A `GRU` runs short ones by
+                torch's kernel, shorter ones where gradients are enabled.
         """
-        return self._kind.path(self, Pass.configured(self, self.training if training is None else training))
+        return self._kind.path(self, Pass.configured(self, self.training if training is None else training, steps))
 
     def forward(
         self, input: Features | PackedSequence, hx: Hidden | None = None, *,
@@ -193,12 +195,17 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
         if isinstance(input, PackedSequence):
             return self._forward_packed(input, hx, mask, resets, gaps, dropout_masks, wide_state)
         alone = mask is None and resets is None and gaps is None and dropout_masks is None
-        if alone and streams(input) and input.dim() == 3:
-            by_step = input.transpose(0, 1) if self.batch_first else input
-            result = self._streamed(by_step[0], hx) if len(by_step) == 1 else None
+        time = int(self.batch_first)
+        one_step = alone and input.dim() == 3 and input.shape[time] == 1 and input.shape[1 - time] <= ROWS
+        if one_step and streams(input):
+            result = self._streamed(input.select(time, 0), hx)
             if result is not None:
-                output, state = result[0].unsqueeze(0), result[1]
-                return output.transpose(0, 1) if self.batch_first else output, state if len(state) > 1 else state[0]
+                output, state = result
+                return output.unsqueeze(time), state if len(state) > 1 else state[0]
+        if alone and not wide_state:
+            called = self._kind.call(self, input, hx)
+            if called is not None:
+                return called
         check_input_axes(self._title, input, batched=3)
         batched = input.dim() == 3
         x = (input if self.batch_first else input.transpose(0, 1)) if batched else input.unsqueeze(0)

@@ -199,7 +199,9 @@ class RecurrentModule(nn.RNNBase):
     @property
     def _flat_weights(self) -> list[Any]:
         """All weights in torch's order; None for one that was deleted, as `weight_norm` does before it sets another."""
-        return [getattr(self, name, None) for name in self._flat_weights_names]
+        names, parameters = self._flat_weights_names, {} if self._reads_others else self._parameters
+        # A dictionary is faster than torch's `__getattr__`.
+        return [getattr(self, name, None) if (p := parameters.get(name)) is None else p for name in names]
 
     @_flat_weights.setter
     def _flat_weights(self, weights: list[Any]) -> None:

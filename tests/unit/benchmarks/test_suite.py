@@ -32,7 +32,7 @@ def test_every_bar_of_a_cpu_is_measured(monkeypatch):
     """Bars are found at small sizes, by section, mode and names."""
     pytest.importorskip("minGRU_pytorch")
     monkeypatch.setattr(memory, "peaks", lambda cells, setting, members: {})
-    found = bench(Request(only=("peers", "language", "drop-in"), seconds=0.1), SMALL_SUITE)
+    found = bench(Request(only=("peers", "language", "drop-in", "few-steps"), seconds=0.1), SMALL_SUITE)
     assert not found.wrong and AskedBar.not_in(found, bars()) == []
 
 
@@ -41,6 +41,8 @@ def test_every_bar_is_at_a_size_of_its_device():
         section, sizes = AskedBar.of(bar)[0][0], SIZES[bar.device]
         if section == "drop-in":
             assert bar.shape is None  # all of them
+        elif section == "few-steps":
+            assert bar.shape in sizes.few_steps
         elif section == "language":
             assert bar.shape in (sizes.softmax, (1, 1, sizes.stream[1]))
         else:

@@ -113,8 +113,8 @@ def _in_kernel(layer: LayerView, direction: Direction) -> SeriesResult:
 
 def loop_stream(layer: LayerView, x: Step, hx: Hidden | None) -> StepResult | None:
     """Run a step of few rows in one call; None if no kernel can run it."""
-    shapes, program = state_shapes(layer, x), loop_program(layer.cell)
-    if shapes is None or program is None or not has_cpu_kernels(x.device):
+    shapes = state_shapes(layer, x)
+    if shapes is None or not has_cpu_kernels(x.device) or (program := loop_program(layer.cell)) is None:
         return None
     recurrent_bias = layer.bias and layer.cell.recurrent_bias
     sizes = _sizes(

@@ -15,12 +15,12 @@ from gatedrnn.kernels.op import FLOPS, Gradients, Shape, products, register_grad
 
 def call_kernel(
     x: Tensor, states: tuple[Tensor, ...], weights: list[Tensor], biases: bool, layers: int = 1, dropout: float = 0.0,
-    training: bool = False, bidirectional: bool = False,
+    training: bool = False, bidirectional: bool = False, batch_first: bool = True,
 ) -> tuple[Tensor, ...]:  # fmt: skip
     """Call torch's kernel over (batch, time, features), LSTM for two states, else GRU: output and last states."""
     if len(states) == 2:
-        return _VF.lstm(x, states, weights, biases, layers, dropout, training, bidirectional, True)
-    return _VF.gru(x, states[0], weights, biases, layers, dropout, training, bidirectional, True)
+        return _VF.lstm(x, states, weights, biases, layers, dropout, training, bidirectional, batch_first)
+    return _VF.gru(x, states[0], weights, biases, layers, dropout, training, bidirectional, batch_first)
 
 
 @torch.library.custom_op("gatedrnn::torch_rnn", mutates_args=())

@@ -10,6 +10,9 @@ the fused kernel of a CPU for a loop of small calls.
 With resets each layer and direction is one packed call: every segment between two resets is a row of it. A
 `PackedSequence` is torch's own packed call. All that torch's kernel cannot do, or our kernel does faster, runs as in a
 loop cell, and `runs_on` says so.
+
+Our kernel of a GRU is the faster one where a sequence is long: a call of it costs more than a call of torch's, whatever
+the rows and the width, and a step of it less.
 """
 
 from dataclasses import replace
@@ -26,6 +29,7 @@ from gatedrnn.kernels.backends import (
     accumulation_dtype,
     exporting_to_onnx,
     forward_mode,
+    observed,
     plain_torch_only,
     transforming,
     values_unknown,
@@ -33,11 +37,15 @@ from gatedrnn.kernels.backends import (
 from gatedrnn.kinds.definition import zero_masked_steps
 from gatedrnn.kinds.kind import Direction, LayerView, Pass, Path, SeriesResult, Weights, is_of
 from gatedrnn.kinds.loop.path import LOOP, loop_backends, loop_path, loop_refuses, without_kernel
+from gatedrnn.kinds.stream import PLAIN
 from gatedrnn.kinds.torch.op import call_kernel, torch_rnn
 from gatedrnn.kinds.torch.segments import Segments, left_aligned, reorder
 from gatedrnn.names import REGULARISERS
 from gatedrnn.shapes import Flags, Series, State, StateTuple, Step
 
+MAX_STEPS_WITH_GRADIENTS, MAX_STEPS_WITHOUT = 8, 16
+"""Steps up to which torch's GRU is faster than ours, which is the faster one over long sequences: without mask and
+resets, on one thread, with 1 to 256 rows; by `python -m benchmarks --only few-steps`."""
 CLOSED, CLOSED_IN_FLOAT16 = 1e30, 3e4
 """A pre-activation at which a sigmoid is exactly 0 or 1, and its gradient exactly 0, whatever is added to it."""
 
@@ -62,18 +70,35 @@ def _path(layer: LayerView, asked: Pass) -> Path:
         return path._replace(reason=f"{beyond}; {path.reason}") if beyond and layer._backend == "auto" else path
     device = layer._weight("weight_ih_l0").device.type
     library = {"cpu": "oneDNN where it can, else ATen", "cuda": "cuDNN"}.get(device, "ATen")
-    return Path(f"torch's fused kernel ({library})", f"torch has one for {layer.cell.name}", _run)
+    reason = f"torch has one for {layer.cell.name}"
+    if layer._backend == "auto" and _kernel(layer).slower_than_native and _has_few_steps(asked):
+        reason += f", the faster one up to {MAX_STEPS_WITH_GRADIENTS} steps, without gradients {MAX_STEPS_WITHOUT}"
+    return Path(f"torch's fused kernel ({library})", reason, _run)
 
 
 def _is_torchs(layer: LayerView, asked: Pass) -> bool:
     """Whether torch's kernel runs this pass."""
     if layer._backend != "auto":
         return layer._backend == "torch"
-    if forward_mode():  # which oneDNN's LSTM does not know
+    if forward_mode() or _beyond_torch(layer, asked):  # oneDNN's LSTM knows no forward mode
         return False
-    ours = _kernel(layer).slower_than_native and without_kernel(layer, asked.zones_out) is None
-    faster = ours and not plain_torch_only()
-    return not _beyond_torch(layer, asked) and not (faster and not _is_expanded(layer))
+    if not _kernel(layer).slower_than_native or _has_few_steps(asked):
+        return True
+    return plain_torch_only() or _is_expanded(layer) or without_kernel(layer, asked.zones_out) is not None
+
+
+def _has_few_steps(asked: Pass) -> bool:
+    """Whether a sequence is too short for our kernel to be worth its call. A traced graph serves all lengths."""
+    steps, direction = asked.steps, asked.direction
+    if direction is not None and direction.mask is None and direction.resets is None:
+        steps = direction.x.shape[1]
+    if steps is None or values_unknown() or torch.is_autocast_enabled("cpu"):
+        return False
+    return steps <= _max_steps()
+
+
+def _max_steps() -> int:
+    return MAX_STEPS_WITH_GRADIENTS if torch.is_grad_enabled() else MAX_STEPS_WITHOUT
 
 
 def _is_expanded(layer: LayerView) -> bool:
@@ -105,8 +130,47 @@ def _outside(direction: Direction | None) -> bool:
     return unknown or (direction.mask is not None and exporting_to_onnx())
 
 
+def _call_as_torch(layer: LayerView, x: Any, hx: Any) -> tuple[Tensor, Any] | None:
+    """Run the layer by one call of torch's kernel on a CPU, with as few checks before it as can be: a step of few rows
+    takes no longer than those of the general path."""
+    if type(x) is not Tensor or x.dim() != 3 or x.dtype not in DTYPES or not x.is_cpu or observed(x):
+        return None
+    if layer._backend not in ("auto", "torch") or layer._draws() or torch.is_autocast_enabled("cpu"):
+        return None
+    batch, steps, features = x.shape
+    if not layer.batch_first:
+        batch, steps = steps, batch
+    asked = Pass.configured(layer, layer.training)
+    if not batch or not steps or _beyond_torch(layer, asked):
+        return None
+    if steps > _max_steps() and not _is_torchs(layer, asked):
+        return None
+    weights, dtype = layer._flat_weights, x.dtype
+    for weight in weights:
+        if type(weight) not in PLAIN or weight.dtype != dtype:
+            return None
+    size, leading = layer.hidden_size, layer.num_layers * (2 if layer.bidirectional else 1)
+    shapes = ((leading, batch, layer.proj_size or size), (leading, batch, size))[: len(layer.cell.states)]
+    if weights[0].shape[1] != features:
+        return None
+    if hx is None:
+        states = tuple([x.new_zeros(shape) for shape in shapes])
+    else:
+        states = hx if type(hx) is tuple and len(hx) == 2 else (hx,)
+        if len(states) != len(shapes):
+            return None
+        for state, shape in zip(states, shapes, strict=True):
+            if type(state) is not Tensor or state.shape != shape or state.dtype != dtype or not state.is_cpu:
+                return None
+    output, *last = call_kernel(
+        x, states, weights, layer.bias, layer.num_layers, layer.dropout, layer.training, layer.bidirectional,
+        layer.batch_first,
+    )  # fmt: skip
+    return output, tuple(last) if len(last) > 1 else last[0]
+
+
 def _stack(layer: LayerView, x: Series, state: StateTuple) -> SeriesResult | None:
-    if _by_op() or _has_free_length(x) or not _is_torchs(layer, Pass.configured(layer, layer.training)):
+    if _by_op() or _has_free_length(x) or not _is_torchs(layer, Pass.configured(layer, layer.training, x.shape[1])):
         return None
     output, *last = call_kernel(
         x,
@@ -122,7 +186,7 @@ def _stack(layer: LayerView, x: Series, state: StateTuple) -> SeriesResult | Non
 
 
 def _packed(layer: LayerView, packed: PackedSequence, state: StateTuple) -> tuple[PackedSequence, StateTuple] | None:
-    asked = Pass.configured(layer, layer.training)
+    asked = Pass.configured(layer, layer.training, len(packed.batch_sizes))
     # torch draws dropout of packed data in that very order.
     drops = layer._backend == "auto" and layer._drops(0) and not _beyond_torch(layer, asked)
     if not (drops or _is_torchs(layer, asked)):
@@ -314,7 +378,8 @@ def _refuses(cell: Any) -> frozenset[str]:
 TORCH = replace(
     LOOP,
     equations=lambda cell: is_of(cell, LoopEquations) and cell.torch_kernel is not None,
-    backends=_backends, path=_path, stack=_stack, packed=_packed, weight_init="torch", without=_refuses,
+    backends=_backends, path=_path, call=_call_as_torch, stack=_stack, packed=_packed, weight_init="torch",
+    without=_refuses,
     check_sizes=_check_sizes, step_of_torch=_step_of_torch, state_dtype=_state_dtype, as_torch=_as_torch,
     mode=lambda cell: cell.torch_kernel.mode, torch_module=_torch_module,
 )  # fmt: skip
