@@ -18,10 +18,10 @@ Value: TypeAlias = int
 
 COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
 CONDITIONS = (*COMPARISONS, "and", "or", "not")
-COSTLY = frozenset({"exp", "shrinking", "expm1", "log", "log1p", "tanh", "sqrt", "div"})
+COSTLY = frozenset({"exp", "shrinking", "expm1", "log", "log1p", "tanh", "sin", "cos", "sqrt", "div"})
 OPERATIONS = (
-    "add", "sub", "mul", "div", "neg", "abs", "sign", "exp", "shrinking", "expm1", "log", "log1p", "tanh", "sqrt",
-    "minimum", "maximum", "where", *CONDITIONS,
+    "add", "sub", "mul", "div", "neg", "abs", "sign", "exp", "shrinking", "expm1", "log", "log1p", "tanh", "sin",
+    "cos", "sqrt", "minimum", "maximum", "where", *CONDITIONS,
 )  # fmt: skip
 """The operations of kernels; `trace` expresses all others in these. shrinking is e^-|x|."""
 
@@ -214,7 +214,7 @@ _FOLDED: dict[str, Callable[..., float]] = {
     "add": lambda x, y: x + y, "sub": lambda x, y: x - y, "mul": lambda x, y: x * y, "div": lambda x, y: x / y,
     "neg": lambda x: -x, "abs": abs, "sign": lambda x: (x > 0) - (x < 0), "exp": math.exp,
     "shrinking": lambda x: math.exp(-abs(x)), "expm1": math.expm1,
-    "log": math.log, "log1p": math.log1p, "tanh": math.tanh, "sqrt": math.sqrt,
+    "log": math.log, "log1p": math.log1p, "tanh": math.tanh, "sin": math.sin, "cos": math.cos, "sqrt": math.sqrt,
     "minimum": min, "maximum": max,
 }  # fmt: skip
 

@@ -25,8 +25,8 @@ _FUNCTIONS: dict[str, Callable[..., np.ndarray]] = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "neg": np.negative, "abs": np.abs,
     "sign": lambda x: np.where(x > 0, 1.0, np.where(x < 0, -1.0, 0.0)), "exp": np.exp,
     "shrinking": lambda x: np.exp(-np.abs(x)), "expm1": np.expm1, "log": np.log, "log1p": np.log1p, "tanh": np.tanh,
-    "sqrt": np.sqrt, "minimum": np.minimum, "maximum": np.maximum, "where": np.where, "lt": np.less,
-    "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal, "eq": np.equal, "ne": np.not_equal,
+    "sin": np.sin, "cos": np.cos, "sqrt": np.sqrt, "minimum": np.minimum, "maximum": np.maximum, "where": np.where,
+    "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal, "eq": np.equal, "ne": np.not_equal,
     "and": np.logical_and, "or": np.logical_or, "not": np.logical_not,
 }  # fmt: skip
 

@@ -5,19 +5,25 @@ import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from keyword import iskeyword
 from typing import NamedTuple
 
 import numpy as np
 
-from gatedrnn.codegen.graph import Graph, Value
+from gatedrnn.codegen.graph import OPERATIONS, Graph, Value
 from gatedrnn.codegen.row import Row
 
+_TAKEN = re.compile(rf"i|table|address|float32|float64|v\d+|{'|'.join(OPERATIONS)}|(read|write|to)_.*")
+"""Names in a function for Numba beside those of its rows."""
 WIDTH = 96  # of an expression in a line: longer ones get a name of their own
 INFIX = {
     "add": "+", "sub": "-", "mul": "*", "div": "/", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==",
     "ne": "!=", "and": "&", "or": "|",
 }  # fmt: skip
-TRITON_CALLS = {"abs": "tl.abs", "exp": "tl.exp", "log": "tl.log", "sqrt": "tl.sqrt", "where": "tl.where"}
+TRITON_CALLS = {
+    "abs": "tl.abs", "exp": "tl.exp", "log": "tl.log", "sin": "tl.sin", "cos": "tl.cos", "sqrt": "tl.sqrt",
+    "where": "tl.where",
+}  # fmt: skip
 """Operations by Triton's own names; others are functions of `gatedrnn.kernels.gpu.tile`."""
 
 
@@ -162,11 +168,12 @@ def _of_tile(number: float) -> str:
 
 
 def _identifiers(rows: Sequence[str]) -> dict[str, str]:
-    """Return unique identifiers of rows; projections may have any names."""
+    """Return unique identifiers of rows, none of which the function has for something else; states and projections may
+    have any names."""
     names: dict[str, str] = {}
     for row in rows:
         name = re.sub(r"\W", "_", row)
-        while name in names.values():
+        while name in names.values() or _TAKEN.fullmatch(name) or iskeyword(name):
             name += "_"
         names[row] = name
     return names

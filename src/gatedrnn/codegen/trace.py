@@ -29,7 +29,8 @@ SAME = ("detach", "clone", "alias", "lift_fresh", "lift_fresh_copy", "view", "co
 FILLED = {"zeros_like": 0.0, "ones_like": 1.0, "zeros": 0.0, "ones": 1.0, "new_zeros": 0.0, "new_ones": 1.0}
 PLAIN = {
     "neg": "neg", "abs": "abs", "sgn": "sign", "sign": "sign", "exp": "exp", "expm1": "expm1", "log": "log",
-    "log1p": "log1p", "tanh": "tanh", "sqrt": "sqrt", "minimum": "minimum", "maximum": "maximum", "mul": "mul",
+    "log1p": "log1p", "tanh": "tanh", "sin": "sin", "cos": "cos",
+    "sqrt": "sqrt", "minimum": "minimum", "maximum": "maximum", "mul": "mul",
     "lt": "lt", "le": "le", "gt": "gt", "ge": "ge", "eq": "eq", "ne": "ne",
 }  # fmt: skip
 """Operations of torch that are operations of the graph."""

@@ -87,7 +87,8 @@ def _made(cell: Equations, tracer: Tracer[Any]) -> _Made:
             reads = reads_of(cell)
             _MADE[key] = _Made(tracer(cell), reads)
         except CannotBeTraced as error:
-            _MADE[key] = _Made(str(error), Reads((), ()))
+            blocks = f"channels act in blocks of {cell.block_size}, and a generated kernel runs each by itself"
+            _MADE[key] = _Made(str(error) if cell.block_size == 1 else blocks, Reads((), ()))
     return _MADE[key]
 
 

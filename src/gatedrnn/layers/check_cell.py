@@ -1,19 +1,24 @@
 """Checks of a user's own cell: each error names the cell, the method and the shapes.
 
-A class is checked once, on zeros, when its first layer is made: its declarations, and the results of its methods.
+A class is checked once, when its first layer is made: its declarations, the results of its methods on zeros, and that
+its equations read every weight, on random numbers.
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from gatedrnn.equations import Equations
+from gatedrnn.codegen.trace import in_a_clean_thread
+from gatedrnn.equations import Equations, InputGatedEquations, Recurrent, output_of
 from gatedrnn.kinds import kind_of
 from gatedrnn.kinds.kind import MethodCall, SampleInputs, check_initial_state
 from gatedrnn.layers.parameters import shapes
 
 BATCH, STEPS, BLOCKS = 2, 3, 5
+DRAWS = 8
+"""Random inputs at most on which a weight is looked for: a rectifier may be shut on the first."""
 _TRIED: set[type[Equations]] = set()
 
 
@@ -23,13 +28,14 @@ def check_cell(cell: Equations) -> None:
     Raises:
         TypeError: a declaration is missing or of another type; a method does not take the projections, or returns
             something else than it must.
-        ValueError: declarations that contradict each other.
+        ValueError: declarations that contradict each other, or a weight that no equation reads.
     """
     if type(cell) in _TRIED:
         return
     _check_declarations(cell)
     with torch.no_grad(), torch.device("cpu"):
         _check_methods(cell)
+    in_a_clean_thread(lambda: _check_reads(cell))
     _TRIED.add(type(cell))
 
 
@@ -54,6 +60,8 @@ def _check_declarations(cell: Equations) -> None:
         raise TypeError(
             f"{title}.states must be a tuple of names that begins with 'h', such as ('h', 'c'), got {states!r}"
         )
+    if len(states) > 1 and isinstance(cell, InputGatedEquations):
+        raise ValueError(f"{title}: a scan cell has one state, got {states}; take ElementwiseLoopEquations for more")
     if not isinstance(cell.diagonals, Mapping):
         raise TypeError(
             f"{title}.diagonals must be a dictionary from names to what they read, such as "
@@ -108,3 +116,68 @@ def _check_call(cell: Equations, call: MethodCall, read: tuple[int, ...]) -> Non
         raise TypeError(
             f"{name} must return {call.returns} of shapes {list(call.shapes)} for projections of {read}, got {got}"
         )
+
+
+def _check_reads(cell: Equations) -> None:
+    """Refuse a weight that no equation reads: it would count as a parameter and never get a gradient."""
+    unread = _unread(cell)
+    if not unread:
+        return
+    title, hint = type(cell).__name__, "read it, or leave it out of the cell's declarations"
+    rows = next(iter(unread.values()))
+    if "weight_hh" in unread:
+        hint = "read it by recurrent(h), or take ElementwiseLoopEquations, which have none"
+    elif rows < cell.block_size:
+        hint = "each projection has hidden_size rows, and all have to be read"
+    raise ValueError(f"{title}: no equation reads {' and '.join(unread)}, which would get no gradient; {hint}")
+
+
+def _unread(cell: Equations) -> dict[str, int]:
+    """Return what no equation reads, in words, with the number of its rows in a block of channels."""
+    size, drawn = BLOCKS * cell.block_size, torch.Generator().manual_seed(0)
+    sizes = {name: (STEPS, BATCH, size) for name in cell.projections}
+    weights = shapes(cell, size, size, bias=True)
+    own = [name for name in weights if name not in ("weight_ih", "bias_ih", "initial_state")]  # which the layer reads
+    sizes |= {name: weights[name] for name in own if name not in cell.projections}
+    axis = {name: 2 if name in cell.projections else 0 for name in sizes}
+    left = {name: torch.ones(shape[axis[name]], dtype=torch.bool) for name, shape in sizes.items()}
+
+    def outputs(leaves: dict[str, Tensor], state: tuple[Tensor, ...]) -> list[Tensor]:
+        recurrent, results = Recurrent(cell.projections, {name: leaves[name] for name in own}), []
+        for step in zip(*(leaves[name].unbind(0) for name in cell.projections), strict=True):
+            state = cell.step(step, state, recurrent)
+            results += [output_of(cell, state, step), *state]
+        return results
+
+    for draw in range(DRAWS):
+        leaves = {name: torch.randn(shape, generator=drawn, requires_grad=True) for name, shape in sizes.items()}
+        # From zeros first: a state that must be positive is, after them.
+        starts = [(draw > 0) * torch.randn(BATCH, size, generator=drawn) for _ in cell.states]
+        results = outputs(leaves, tuple(starts))
+        total: Any = sum((x * torch.randn(x.shape, generator=drawn)).sum() for x in results)
+        gradients = torch.autograd.grad(total, list(leaves.values()), materialize_grads=True)
+        for name, gradient in zip(leaves, gradients, strict=True):
+            left[name] &= (gradient == 0).movedim(axis[name], 0).reshape(len(left[name]), -1).all(1)
+        for name in [name for name in left if left[name].any()]:  # what is read by a comparison alone has no gradient
+            rows = left[name].view(-1, *(1,) * (leaves[name].dim() - 1 - axis[name]))
+            with torch.no_grad():
+                changed = torch.where(rows, 3 * torch.randn(sizes[name], generator=drawn), leaves[name])
+                again = outputs(leaves | {name: changed}, tuple(starts))
+            if not all(map(torch.equal, results, again)):
+                left[name][:] = False
+        if not any(rows.any() for rows in left.values()):
+            return {}
+    return _in_words(cell, {name: rows for name, rows in left.items() if rows.any()})
+
+
+def _in_words(cell: Equations, left: Mapping[str, Tensor]) -> dict[str, int]:
+    words = {}
+    for name, rows in left.items():
+        whole = bool(rows.all())
+        parts = len(cell.projections) if name in ("weight_hh", "bias_hh") and not whole else 1
+        for gate, part in zip(cell.projections if parts > 1 else (name,), rows.chunk(parts), strict=True):
+            title = f"the projection {name!r}" if name in cell.projections else name
+            title = f"the rows of {name} for {gate!r}" if parts > 1 else title
+            if part.any():
+                words[title if part.all() else f"some rows of {title}"] = int(part.sum()) // BLOCKS
+    return words

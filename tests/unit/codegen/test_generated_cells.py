@@ -24,7 +24,8 @@ from gatedrnn.kinds.scan.rows import trace_cell
 from gatedrnn.registry import CELLS
 
 UNARY = {
-    "sigmoid": torch.sigmoid, "tanh": torch.tanh, "negative": torch.neg, "silu": silu, "softplus": softplus,
+    "sigmoid": torch.sigmoid, "tanh": torch.tanh, "sin": torch.sin,
+    "cos": torch.cos, "negative": torch.neg, "silu": silu, "softplus": softplus,
     "logsigmoid": logsigmoid, "abs": torch.abs, "clamp": lambda x: x.clamp(-1, 1), "half": lambda x: 0.5 * x,
     "square": lambda x: x * x, "root": lambda x: (1 + x * x).sqrt(), "rest": lambda x: 1 - x,
 }  # fmt: skip

@@ -16,6 +16,7 @@ from gatedrnn.kinds.scan.rows import bare_scan, trace_cell
 HERE = [__file__]
 FUNCTIONS = {
     "sigmoid": torch.sigmoid, "softplus": softplus, "logsigmoid": logsigmoid, "silu": silu, "tanh": torch.tanh,
+    "sin": torch.sin, "cos": torch.cos, "turn": lambda x: torch.cos(3 * x) * torch.sin(x),
     "relu": torch.relu, "exp": torch.exp, "expm1": torch.expm1, "abs": torch.abs, "square": torch.square,
     "clamp": lambda x: x.clamp(-1, 0.5), "clamp_min": lambda x: x.clamp(min=0.1), "power": lambda x: x**3,
     "reciprocal": lambda x: 1 / (1 + x * x), "sqrt": lambda x: (1 + x * x).sqrt(), "log": lambda x: (1 + x * x).log(),

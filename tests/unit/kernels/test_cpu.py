@@ -134,6 +134,30 @@ def test_the_elementary_functions_are_accurate_to_the_last_digits_and_keep_nan()
         assert e[-3].isnan() and t[-3].isnan() and t[-2] == 1 and t[-1] == -1 and e[-2] > 1e37 and e[-1] < 1e-37
 
 
+def test_sine_and_cosine_are_accurate_at_any_size_and_nan_at_infinity():
+    @numba.njit
+    def both(x, s, c):
+        for i in range(x.size):
+            s[i], c[i] = functions.sin(x[i]), functions.cos(x[i])
+
+    generator = torch.Generator().manual_seed(0)
+    of_any_bits = torch.randint(-(2**31), 2**31, (20000,), generator=generator, dtype=torch.int64)
+    quarters = torch.arange(-3000, 3000, dtype=torch.float64) * (torch.pi / 2)
+    hard = torch.tensor([16367173.0 * 2.0**72, 2.0**127, 3.4028235e38, 1e22, 0.0, -0.0, 1e-30, 1e-42])
+    odd = torch.tensor([torch.nan, torch.inf, -torch.inf])
+    for dtype in (torch.float32, torch.float64):
+        x = torch.cat([of_any_bits.to(torch.int32).view(torch.float32).double(), quarters, hard.double(), odd.double()])
+        x = x.to(dtype)
+        s, c = torch.empty_like(x), torch.empty_like(x)
+        both(x.numpy(), s.numpy(), c.numpy())
+        finite = x.isfinite()
+        for found, function in ((s, torch.sin), (c, torch.cos)):
+            right = function(x.double())
+            error = (found.double() - right).abs()[finite]
+            assert (error <= 4 * torch.finfo(dtype).eps * right.abs()[finite] + torch.finfo(dtype).tiny).all()
+            assert found[~finite].isnan().all()
+
+
 def test_bfloat16_is_rounded_as_torch_rounds_it():
     x = torch.cat([torch.randn(2000), torch.tensor([0.0, -0.0, torch.inf, -torch.inf, 1e-37, 3.4e38])])
     ties = (torch.arange(2000, dtype=torch.int32) + 0x3F800000).view(torch.float32)

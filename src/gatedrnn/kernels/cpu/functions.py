@@ -20,6 +20,25 @@ from gatedrnn.kernels.cpu.compile import INLINED
 ZERO, HALF, ONE, TWO = (np.float32(x) for x in (0.0, 0.5, 1.0, 2.0))
 INFINITE, NOT_A_NUMBER = np.float32(math.inf), np.float32(math.nan)
 LEAST, MOST = np.float32(-87.3), np.float32(88.3)  # e to these is near the ends of float32
+TWO_OVER_PI = 0xA2F9836E4E441529FC2757D1F534DDC0DB6295993C439041FE5163ABDEBBC561
+"""2 / pi, 256 bits behind the binary point."""
+
+
+def _quarters() -> tuple[tuple[float, float, float, float], ...]:
+    """Units, powers of two, and 2 / pi of them less multiples of 4, in three parts, of which the first two have 25
+    bits."""
+    rows = []
+    for exponent in (0, 24, 48, 72, 96):
+        rest, parts = (TWO_OVER_PI << exponent) % (4 << 256), list[float]()
+        for _ in range(2):
+            low = max(rest.bit_length() - 25, 0)
+            parts.append(math.ldexp(rest >> low, low - 256))
+            rest %= 1 << low
+        rows.append((2.0**exponent, parts[0], parts[1], math.ldexp(rest, -256)))
+    return tuple(rows)
+
+
+QUARTERS = _quarters()
 ON_X86 = llvmlite.binding.get_process_triple().startswith(("x86_64", "i386", "i686", "amd64"))
 FLUSH = 0x8040  # of the SSE control register: results and operands that are denormal are zero
 
@@ -128,6 +147,77 @@ def _tanh_float32(x: Any) -> Any:
     large = (ONE - shrunk) / (ONE + shrunk)
     large = -large if x < ZERO else large
     return small if abs(x) < np.float32(0.625) else large
+
+
+def sin(x: Any) -> Any:
+    """The sine; NaN at the infinities."""
+    raise NotImplementedError("called from compiled code only")
+
+
+@overload(sin, jit_options=INLINED)
+def _sin(x: Any) -> Callable[[Any], Any]:
+    return _sin_float32 if x == types.float32 else _sin_float64
+
+
+def _sin_float64(x: Any) -> Any:
+    return math.sin(x) if abs(x) < math.inf else math.nan
+
+
+def _sin_float32(x: Any) -> Any:
+    return _turned(x, 0.0)
+
+
+def cos(x: Any) -> Any:
+    """The cosine; NaN at the infinities."""
+    raise NotImplementedError("called from compiled code only")
+
+
+@overload(cos, jit_options=INLINED)
+def _cos(x: Any) -> Callable[[Any], Any]:
+    return _cos_float32 if x == types.float32 else _cos_float64
+
+
+def _cos_float64(x: Any) -> Any:
+    return math.cos(x) if abs(x) < math.inf else math.nan
+
+
+def _cos_float32(x: Any) -> Any:
+    return _turned(x, 1.0)
+
+
+@numba.njit(**INLINED)
+def _turned(x: Any, quarters: Any) -> Any:
+    """The sine of a float32 and so many quarter turns, of any size."""
+    # x * 2 / pi, less whole turns of four quarters, in float64. A float32 of 2^23 units is a whole number of them, so
+    # that multiples of 4 can be left out of what a unit is. It has 24 bits, so that products with 25 bits are exact.
+    size = np.float64(abs(x))
+    unit, a, b, c = QUARTERS[0]
+    for i in range(1, 5):
+        row = QUARTERS[i]
+        is_larger = size >= 8388608.0 * row[0]
+        unit, a = row[0] if is_larger else unit, row[1] if is_larger else a
+        b, c = row[2] if is_larger else b, row[3] if is_larger else c
+    y = np.float64(x) / unit
+    first, second = y * a, y * b
+    total = (first - 4.0 * _whole(0.25 * first)) + (second - 4.0 * _whole(0.25 * second)) + y * c
+    k = _whole(total)
+    r = np.float32((total - k) * 1.5707963267948966)
+    turns = k + quarters
+    quarter = turns - 4.0 * _whole(0.25 * turns)  # from -2 to 2
+    square = r * r
+    # The polynomials of Cephes, for |r| <= pi / 4.
+    p = np.float32(-1.9515295891e-4) * square + np.float32(8.3321608736e-3)
+    sine = (p * square - np.float32(1.6666654611e-1)) * square * r + r
+    p = np.float32(2.443315711809948e-5) * square - np.float32(1.388731625493765e-3)
+    cosine = (p * square + np.float32(4.166664568298827e-2)) * square * square - HALF * square + ONE
+    found = cosine if abs(abs(quarter) - 1.0) < 0.5 else sine
+    return -found if (quarter < -0.5) | (quarter > 1.5) else found
+
+
+@numba.njit(**INLINED)
+def _whole(x: Any) -> Any:
+    """The nearest whole number of a float64 below 2^51."""
+    return (x + 6755399441055744.0) - 6755399441055744.0
 
 
 def log(x: Any) -> Any:

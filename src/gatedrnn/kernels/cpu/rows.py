@@ -31,7 +31,7 @@ NEAREST, IS_DATA = 3, 1  # arguments of llvm.prefetch
 SIGNATURE = (types.int64, types.int64)
 """The arguments of every function of rows: the number of channels, and the address of the rows' addresses."""
 NAMES = {name: getattr(functions, name) for name in (
-    "exp", "shrinking", "expm1", "log", "log1p", "tanh", "sign", "minimum", "maximum", "where",
+    "exp", "shrinking", "expm1", "log", "log1p", "tanh", "sin", "cos", "sign", "minimum", "maximum", "where",
 )} | {"sqrt": math.sqrt, "float32": np.float32, "float64": np.float64}  # fmt: skip
 """Functions that sources may call."""
 ALLOWED = {"float64": 1e-11, "float32": 3e-5, "bfloat16": 2e-2}
