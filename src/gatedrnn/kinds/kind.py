@@ -243,11 +243,16 @@ def is_of(cell: Equations | type[Equations], *families: type) -> bool:
 
 
 def check_initial_state(cell: Equations) -> None:
-    """Refuse a learned initial state where resets could not restore it.
+    """Refuse several states of a scan cell, and a learned initial state where resets could not restore it.
 
     Raises:
-        ValueError: the cell is no scan cell, or has several states.
+        ValueError: a scan cell has several states, or another cell learns its initial state.
     """
+    if is_of(cell, InputGatedEquations) and len(cell.states) > 1:
+        title = type(cell).__name__
+        raise ValueError(
+            f"{title}: a scan cell has one state, got {cell.states}; take ElementwiseLoopEquations for more"
+        )
     learns = getattr(cell, "learns_initial_state", False)
     if learns and not (is_of(cell, InputGatedEquations) and len(cell.states) == 1):
         raise ValueError(f"{type(cell).__name__}: only a scan cell can learn its initial state")

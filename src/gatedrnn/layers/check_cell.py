@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from gatedrnn.codegen.trace import in_a_clean_thread
-from gatedrnn.equations import Equations, InputGatedEquations, Recurrent, output_of
+from gatedrnn.equations import Equations, Recurrent, output_of
 from gatedrnn.kinds import kind_of
 from gatedrnn.kinds.kind import MethodCall, SampleInputs, check_initial_state
 from gatedrnn.layers.parameters import shapes
@@ -60,8 +60,7 @@ def _check_declarations(cell: Equations) -> None:
         raise TypeError(
             f"{title}.states must be a tuple of names that begins with 'h', such as ('h', 'c'), got {states!r}"
         )
-    if len(states) > 1 and isinstance(cell, InputGatedEquations):
-        raise ValueError(f"{title}: a scan cell has one state, got {states}; take ElementwiseLoopEquations for more")
+    check_initial_state(cell)
     if not isinstance(cell.diagonals, Mapping):
         raise TypeError(
             f"{title}.diagonals must be a dictionary from names to what they read, such as "
@@ -75,7 +74,6 @@ def _check_declarations(cell: Equations) -> None:
         raise ValueError(
             f"{title}: {wrong_read} names a gate that is none of its projections, or a state that is not there"
         )
-    check_initial_state(cell)
     unknown = sorted(set(cell.decay_gates) - set(cell.projections))
     if unknown:
         raise ValueError(f"{title}: decay_gates names {unknown[0]!r}, which is none of its projections")
@@ -135,7 +133,7 @@ def _check_reads(cell: Equations) -> None:
 def _unread(cell: Equations) -> dict[str, int]:
     """Return what no equation reads, in words, with the number of its rows in a block of channels."""
     size, drawn = BLOCKS * cell.block_size, torch.Generator().manual_seed(0)
-    sizes = {name: (STEPS, BATCH, size) for name in cell.projections}
+    sizes: dict[str, tuple[int, ...]] = {name: (STEPS, BATCH, size) for name in cell.projections}
     weights = shapes(cell, size, size, bias=True)
     own = [name for name in weights if name not in ("weight_ih", "bias_ih", "initial_state")]  # which the layer reads
     sizes |= {name: weights[name] for name in own if name not in cell.projections}

@@ -120,8 +120,12 @@ class GatedRNNForCausalLM(GatedRNNPreTrainedModel, GenerationMixin):
         return super()._prepare_attention_mask_for_generation(inputs_tensor, generation_config, model_kwargs)
 
     def prepare_inputs_for_generation(self, input_ids: Tensor, **kwargs: Any) -> dict[str, Any]:
-        """The arguments of `forward` for the next token, without the tokenizers that `generate` reads itself and hands
-        on: `forward` refuses what it does not know."""
+        """The arguments of `forward` for the next token, without the tokenizers that `generate` reads itself and
+        passes to it: `forward` refuses what it does not know.
+
+        Args:
+            input_ids, kwargs: as in transformers.
+        """
         known = {name: value for name, value in kwargs.items() if name not in OF_GENERATE}
         return super().prepare_inputs_for_generation(input_ids, **known)  # type: ignore[no-any-return]
 

@@ -18,7 +18,7 @@ OF_ATTENTION = ("output_attentions", "cache_position", "return_dict")
 """The arguments that every model is called with, and that only attention answers."""
 
 OF_GENERATE = ("tokenizer", "assistant_tokenizer")
-"""The arguments of `generate` that it hands on to `forward` though it has read them."""
+"""The arguments of `generate` that it passes to `forward` though it has read them."""
 
 
 def check_known(kwargs: Mapping[str, object], served: tuple[str, ...] = ()) -> None:

@@ -38,7 +38,12 @@ def load_language_model(folder: Path) -> tuple[GatedRNNForCausalLM, PreTrainedTo
 
 
 def as_language_model(finished: Finished, folder: Path) -> tuple[GatedRNNForCausalLM, PreTrainedTokenizerFast]:
-    """The model and tokenizer of a folder that is open; raises as `load_language_model`."""
+    """The model and tokenizer of a folder that is open; raises as `load_language_model`.
+
+    Args:
+        finished: what was opened.
+        folder: named in errors.
+    """
     model, tokenizer, labelled = finished
     _check_predicts_tokens(labelled, folder)
     assert isinstance(model, GatedRNNForCausalLM)
@@ -61,6 +66,8 @@ def check_draws(
     """Check `temperature`, `top_k`, `top_p` and `stop` of `sample`, and a number of samples.
 
     Args:
+        options: these four by name.
+        samples: texts for each prompt; None for one that is no list.
         named: writes the name of an option as the caller gives it.
 
     Raises:
@@ -164,7 +171,12 @@ def samples_of(
     model: GatedRNNForCausalLM, tokenizer: PreTrainedTokenizerFast, prompt: Any, length: Any, *,
     samples: int | None, seed: int, stop: Any, on_text: OnText | None, **options: Any,
 ) -> Any:  # fmt: skip
-    """The texts of `Run.generate`, whose arguments these are, one after another."""
+    """The texts of `Run.generate`, drawn one after another.
+
+    Args:
+        model, tokenizer: see `load_language_model`.
+        prompt, length, samples, seed, stop, on_text, options: as in `Run.generate`.
+    """
     prompts, stops = _texts("prompt", prompt), _texts("stop", stop)
     check_draws({**options, "stop": stops}, samples=samples)
     if isinstance(length, bool) or not isinstance(length, Integral):
