@@ -254,7 +254,7 @@ class Run:
         """
         from gatedrnn.training.sample import as_language_model, samples_of
 
-        return samples_of(  # type: ignore[no-any-return]
+        return samples_of(
             *as_language_model(self._open(), self.folder), prompt, length, temperature=temperature, top_k=top_k,
             top_p=top_p, no_unk=no_unk, seed=seed, stop=stop, samples=samples, on_text=on_text,
         )  # fmt: skip

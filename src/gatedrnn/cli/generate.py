@@ -1,7 +1,7 @@
 """gatedrnn generate."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from cyclopts import Parameter
 from rich.live import Live
@@ -44,9 +44,9 @@ def generate(
     from gatedrnn.data.tokenizers import unknown_in
     from gatedrnn.training.sample import check_draws, load_language_model, sample
 
-    draws: dict[str, Any] = {"top_k": top_k, "top_p": top_p, "no_unk": no_unk, "stop": stop or []}
+    stop = stop or []
     for heat in temperatures:
-        check_draws({"temperature": heat, **draws}, named=lambda name: f"--{name.replace('_', '-')}")
+        check_draws(heat, top_k, top_p, stop, named=lambda name: f"--{name.replace('_', '-')}")
     model, tokenizer = load_language_model(run)
     console, notes = Console(), Console(stderr=True)
     if not prompt:
@@ -71,7 +71,10 @@ def generate(
 
             if not console.is_terminal:
                 console.print(Text(f"[{titles[column]}]"))
-            sample(model, tokenizer, prompt, length, temperature=heat, seed=number, on_text=show, **draws)
+            sample(
+                model, tokenizer, prompt, length, temperature=heat, top_k=top_k, top_p=top_p, no_unk=no_unk,
+                seed=number, stop=stop, on_text=show,
+            )  # fmt: skip
             if not console.is_terminal:
                 console.print("\n")
     if console.is_terminal:

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
@@ -61,22 +61,22 @@ def _check_predicts_tokens(labelled: str, folder: Path) -> None:
 
 
 def check_draws(
-    options: Mapping[str, Any], *, samples: int | None = None, named: Callable[[str], str] = str
+    temperature: float, top_k: int, top_p: float, stop: Sequence[str], samples: int | None = None,
+    named: Callable[[str], str] = str,
 ) -> None:  # fmt: skip
-    """Check `temperature`, `top_k`, `top_p` and `stop` of `sample`, and a number of samples.
+    """Check options of `sample`, and a number of samples.
 
     Args:
-        options: these four by name.
+        temperature, top_k, top_p, stop: as of `sample`.
         samples: texts for each prompt; None for one that is no list.
         named: writes the name of an option as the caller gives it.
 
     Raises:
         TypeError: an option is of another type.  UsageError: it is out of range.
     """
-    temperature, top_k, top_p = (options[name] for name in ("temperature", "top_k", "top_p"))
-    for name in ("temperature", "top_p"):
-        if not isinstance(options[name], Real):
-            raise TypeError(f"{named(name)}: must be a number, got {options[name]!r}")
+    for name, number in {"temperature": temperature, "top_p": top_p}.items():
+        if not isinstance(number, Real):
+            raise TypeError(f"{named(name)}: must be a number, got {number!r}")
     for name, value in {"top_k": top_k, "samples": 1 if samples is None else samples}.items():
         if isinstance(value, bool) or not isinstance(value, Integral):
             raise TypeError(f"{named(name)}: must be a whole number, got {value!r}")
@@ -84,7 +84,7 @@ def check_draws(
         raise UsageError(f"{named('temperature')}: must be 0 (the likeliest token) or above, got {temperature}")
     if not 0 < top_p <= 1 or top_k < 0:
         raise UsageError(f"{named('top_p')} must lie in (0, 1], {named('top_k')} must be 0 or above")
-    if "" in options["stop"]:
+    if "" in stop:
         raise UsageError(f"{named('stop')}: an empty text would end every text at once; leave it out")
     if samples is not None and samples < 1:
         raise UsageError(f"{named('samples')}: must be at least 1, got {samples}")
@@ -168,30 +168,35 @@ def sample(
 
 
 def samples_of(
-    model: GatedRNNForCausalLM, tokenizer: PreTrainedTokenizerFast, prompt: Any, length: Any, *,
-    samples: int | None, seed: int, stop: Any, on_text: OnText | None, **options: Any,
-) -> Any:  # fmt: skip
+    model: GatedRNNForCausalLM, tokenizer: PreTrainedTokenizerFast, prompt: str | list[str], length: int, *,
+    temperature: float, top_k: int, top_p: float, no_unk: bool, seed: int, stop: str | Iterable[str],
+    samples: int | None, on_text: OnText | None,
+) -> str | list[str] | list[list[str]]:  # fmt: skip
     """The texts of `Run.generate`, drawn one after another.
 
     Args:
         model, tokenizer: see `load_language_model`.
-        prompt, length, samples, seed, stop, on_text, options: as in `Run.generate`.
+        prompt, length, temperature, top_k, top_p, no_unk, seed, stop, samples, on_text: as in `Run.generate`.
     """
     prompts, stops = _texts("prompt", prompt), _texts("stop", stop)
-    check_draws({**options, "stop": stops}, samples=samples)
+    check_draws(temperature, top_k, top_p, stops, samples)
     if isinstance(length, bool) or not isinstance(length, Integral):
         raise TypeError(f"length: must be a whole number of tokens, got {length!r}")
     if length < 1:
         raise UsageError(f"length: must be at least 1, got {length}")
     if on_text is not None and (samples is not None or not isinstance(prompt, str)):
         raise UsageError("on_text: follows one text; give one prompt as a str, and leave samples out")
-    options |= {"stop": stops, "on_text": on_text}
-    drawn = [
-        [sample(model, tokenizer, text, int(length), seed=seed + number, **options) for number in range(samples or 1)]
-        for text in prompts
-    ]
-    texts = [group[0] for group in drawn] if samples is None else drawn
-    return texts[0] if isinstance(prompt, str) else texts
+
+    def text_of(text: str, number: int) -> str:
+        return sample(
+            model, tokenizer, text, int(length), temperature=temperature, top_k=top_k, top_p=top_p, no_unk=no_unk,
+            seed=seed + number, stop=stops, on_text=on_text,
+        )  # fmt: skip
+
+    drawn = [[text_of(text, number) for number in range(samples or 1)] for text in prompts]
+    if isinstance(prompt, str):
+        return drawn[0][0] if samples is None else drawn[0]
+    return [group[0] for group in drawn] if samples is None else drawn
 
 
 def _texts(name: str, given: Any) -> list[str]:
