@@ -241,6 +241,7 @@ def untyped(sources, allowed):
 SPECIAL = ("__init__", "__call__")
 FORWARD = ("Model", "ForCausalLM", "ForSequenceClassification", "ForTokenClassification")
 OF_TRANSFORMERS = {f"GatedRNN{kind}.forward, kwargs" for kind in FORWARD}
+OF_TRANSFORMERS |= {"GatedRNNForCausalLM.prepare_inputs_for_generation, kwargs"}
 OF_TRANSFORMERS |= {f"RecurrentState.update_{kind}_state, kwargs" for kind in ("recurrent", "conv")}
 """Keyword arguments that the base class's method takes."""
 

@@ -119,7 +119,7 @@ class GatedRNNForCausalLM(GatedRNNPreTrainedModel, GenerationMixin):
             return torch.ones_like(inputs_tensor)
         return super()._prepare_attention_mask_for_generation(inputs_tensor, generation_config, model_kwargs)
 
-    def prepare_inputs_for_generation(self, input_ids: Tensor, **kwargs: Any) -> dict[str, Any]:
+    def prepare_inputs_for_generation(self, input_ids: Tensor, **kwargs: Any) -> dict[str, object]:
         """The arguments of `forward` for the next token, without the tokenizers that `generate` reads itself and
         passes to it: `forward` refuses what it does not know.
 
