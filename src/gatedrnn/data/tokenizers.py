@@ -28,7 +28,7 @@ WORD = r"\w+|[^\w\s]"
 LETTER = rf"[{UNDIVIDED}]\p{{M}}*"
 """A letter of a script without blanks between words, with its vowel signs and tone marks."""
 UNDIVIDED_WORD = rf"{LETTER}|[\w&&[^{UNDIVIDED}]]+|[^\w\s]"
-"""The same where texts have such letters, each of which is a word by itself."""
+"""A word or a mark, where texts have such letters, each of which is a word by itself."""
 LONGEST_WORD = 16
 """Characters of a token of "pieces" at most; longer words are read in pieces. Few words of any language are longer, and
 a model that knows the characters of a token has a row as wide as the longest."""

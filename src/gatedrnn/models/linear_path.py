@@ -102,14 +102,14 @@ class LinearPath(nn.Module):
 
 
 class _Places(NamedTuple):
-    """Where numbers stand in a table."""
+    """The places of numbers in a table."""
 
     known: Tensor
     place: Tensor
 
 
 def _found(table: Tensor, numbers: Tensor) -> _Places:
-    """Which of `numbers` a rising table has, and where; halving, since ONNX has no search."""
+    """Find numbers in a rising table, by halving, since ONNX has no search."""
     size = len(table)
     if not size:
         return _Places(torch.zeros_like(numbers, dtype=torch.bool), torch.zeros_like(numbers))

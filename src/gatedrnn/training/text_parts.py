@@ -106,7 +106,7 @@ def _triples(text: np.ndarray, pairs: np.ndarray, vocabulary: int) -> np.ndarray
 
 
 def _places(table: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-    """Where numbers stand in a rising table; -1 where they do not."""
+    """Find the places of numbers in a rising table; -1 where it lacks one."""
     if not len(table):
         return np.full(len(numbers), -1)
     places = np.minimum(np.searchsorted(table, numbers), len(table) - 1)
@@ -183,7 +183,7 @@ class LinearTables(NamedTuple):
 
     pairs: np.ndarray
     triples: np.ndarray | None
-    """None where blanks are between words."""
+    """Triples, or None where blanks are between words."""
     grams: GramTable
 
 
