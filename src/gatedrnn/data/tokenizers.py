@@ -134,8 +134,9 @@ def _of_pieces(texts: Iterable[str], min_count: int, undivided: bool) -> Tokeniz
 
 def is_letter(token: str) -> bool:
     """Whether a token is one letter of a script without blanks between words, with its signs and marks."""
-    first, *others = token.removeprefix(CONTINUES) or " "
-    return re.match(f"[{UNDIVIDED}]", first) is not None and all(unicodedata.category(c)[0] == "M" for c in others)
+    letters = token.removeprefix(CONTINUES)
+    begins = re.match(f"[{UNDIVIDED}]", letters) is not None
+    return begins and all(unicodedata.category(mark)[0] == "M" for mark in letters[1:])
 
 
 def _ordered(counts: Counter[str]) -> list[tuple[str, int]]:

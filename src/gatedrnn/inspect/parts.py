@@ -83,8 +83,8 @@ def _named(model: GatedRNNPreTrainedModel) -> Iterator[_Named]:
     path = getattr(model, "linear_path", None)
     if isinstance(path, LinearPath):
         triples = "" if path.triples is None else f"{len(path.triples):,} triples, "
-        grams = f"{path.features - path.words:,} character n-grams"
-        sizes = f"{path.tokens:,} tokens, {len(path.pairs):,} pairs, {triples}{grams}"
+        sizes = f"{path.tokens:,} tokens, {len(path.pairs):,} pairs, {triples}"
+        sizes += f"{path.features - path.words:,} character n-grams"
         yield _Named("linear path", f"TF-IDF of {sizes}", [path])
     elif isinstance(path, ConvolutionPath):
         yield _Named("linear path", f"{path.convolutions.size:,} features of random convolutions", [path])

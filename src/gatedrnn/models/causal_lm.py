@@ -127,7 +127,7 @@ class GatedRNNForCausalLM(GatedRNNPreTrainedModel, GenerationMixin):
             input_ids, kwargs: as in transformers.
         """
         known = {name: value for name, value in kwargs.items() if name not in OF_GENERATE}
-        return super().prepare_inputs_for_generation(input_ids, **known)  # type: ignore[no-any-return]
+        return super().prepare_inputs_for_generation(input_ids, **known)
 
     def _prepare_cache_for_generation(
         self, generation_config: GenerationConfig, model_kwargs: dict[str, Any], *args: Any, **kwargs: Any
