@@ -30,7 +30,7 @@ ALONE = "--baselines none"
 LINES = {
     "bench": "--only step --seconds 0.1 --shapes 1x1x2 --output out",
     "cache": "",
-    "compare": f"--task digits --cells gru mingru --match layers --seeds 0 --jobs 2 {SMALL} {ALONE} --output out",
+    "compare": f"--task digits --cells gru mingru --match layers --seeds 0 --jobs 2 {SMALL} --output out",
     "describe": "mingru", "diagnose": "{text}", "evaluate": "{digits}", "export": "{text} --output out.onnx",
     "forecast": f"table.csv --target y --horizon 3 {SMALL} {ALONE} --output out",
     "generate": "{text} --prompt the --length 5", "predict": "{series} series.csv --output out.csv",
@@ -99,13 +99,15 @@ def started(command, folder, cache):
         command, cwd=folder, env={**environment, "XDG_CACHE_HOME": str(cache), "COLUMNS": "100"},
         capture_output=True, text=True,
     )  # fmt: skip
+    answer = [line for line in done.stdout.splitlines() if not PROGRESS.search(line)]
     complaints = [line for line in done.stderr.splitlines() if COMPLAINT.search(line)]
-    said = "\n".join([done.stdout, *complaints]).replace(str(folder), "FOLDER")
+    said = "\n".join([*answer, *complaints]).replace(str(folder), "FOLDER")
     return done.returncode, " ".join(re.sub(r"[\d.,:]+( (ms|s|min)\b)?|[─━]+", "#", said).split())
 
 
+PROGRESS = re.compile(r"\bfor [\d.]+ (s|min)\b|\bs left|tokens/s|^(starting|fitting|tokenising|compiling)\b")
 COMPLAINT = re.compile(r"gatedrnn:|Error|Warning|Traceback|Exception|ignored|matplotlib|numba")
-"""The pattern of lines on the error stream that are no progress, which depends on time."""
+"""Patterns of lines that depend on time, and of those on the error stream that do not."""
 
 
 GATEDRNN = str(Path(sys.executable).with_name("gatedrnn"))
