@@ -5,6 +5,7 @@ import inspect
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -23,7 +24,9 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 import gatedrnn
 from gatedrnn.data.forecast import task
-from gatedrnn.errors import DataError, FolderTaken, Interrupted, UsageError
+from gatedrnn.errors import Damaged, DataError, FolderTaken, Interrupted, UsageError, in_one_line
+from gatedrnn.training import finished
+from gatedrnn.training.settings import with_words_of_cells
 
 pytestmark = pytest.mark.usefixtures("first_training")
 DIGITS = {"task": "digits", "cell": "mingru", "hidden_size": 4, "embedding_size": 8, "threads": 1, "total_steps": 4}
@@ -118,9 +121,11 @@ def test_a_frame_with_its_times_as_index_is_read_once_and_forecast_by_their_name
 
 
 WRONG = [
-    ({"hiden_size": 3}, UsageError, "did you mean 'hidden_size'"), ({"hidden_size": 0}, UsageError, "--hidden-size"),
+    ({"hiden_size": 3}, UsageError, "did you mean 'hidden_size'"), ({"hidden_size": 0}, UsageError, "^hidden_size: "),
     ({"task": "digit"}, UsageError, "digits"), ({"cell": "mingur"}, UsageError, "mingru"),
-    ({"log": ["wandbb"]}, UsageError, "did you mean 'wandb'"),
+    ({"log": ["wandbb"]}, UsageError, "did you mean 'wandb'"), ({"lr": 1}, UsageError, "did you mean 'learning_rate'"),
+    ({"max_epochs": 1}, UsageError, "did you mean 'epochs'"), ({"units": 1}, UsageError, "did you mean 'hidden_size'"),
+    ({"cell": "MinGru"}, UsageError, "^cell: there is no cell 'MinGru'; did you mean 'mingru'"),
 ]  # fmt: skip
 
 
@@ -128,6 +133,59 @@ WRONG = [
 def test_a_wrong_setting_is_refused_by_its_name(wrong, kind, said, temporary):
     with pytest.raises(kind, match=said):
         gatedrnn.train(**DIGITS | wrong, baselines="none", progress=False)
+
+
+def test_a_refusal_from_python_keeps_the_flags_for_the_command_line(run):
+    with pytest.raises(DataError, match=r"continue it by resume\(\), or give another output$") as error:
+        gatedrnn.train(**DIGITS, output=run.folder, exist_ok=False, baselines="none", progress=False)
+    assert in_one_line(error.value).endswith("continue it by --resume, or give another --output")
+
+
+def test_cells_are_classes_too_and_the_names_of_classes(run):
+    for cell in (gatedrnn.MinGRU, "MinGRU"):
+        again = gatedrnn.train(**DIGITS | {"cell": cell}, output=run.folder, baselines="none", progress=False)
+        assert again.settings.cell == "mingru"
+    assert with_words_of_cells({"cells": [gatedrnn.GRU, "LSTM", "lstm"]})["cells"] == ["gru", "lstm", "lstm"]
+
+
+def test_a_run_is_exported_to_a_format_that_there_is(run):
+    for to in ("gguf", "tflite", "ONNX"):
+        with pytest.raises(UsageError, match=f"there is no format '{to}'; (there is onnx|did you mean 'onnx')"):
+            run.export(to=to)
+        assert not (run.folder / to).exists()
+
+
+@pytest.fixture(scope="module")
+def counted(tmp_path_factory):
+    """A run on texts with whole numbers as labels."""
+    frame = pd.DataFrame({"text": ["good one", "bad one"] * 12, "label": np.array([1, 0] * 12, np.int8)})
+    small = {"hidden_size": 4, "threads": 1, "total_steps": 40, "baselines": "none", "progress": False}
+    return gatedrnn.train(frame, **small, output=tmp_path_factory.mktemp("counted") / "run"), frame
+
+
+def test_predictions_have_the_type_of_the_labels(counted):
+    run, frame = counted
+    for data in (frame, frame.text.tolist(), frame.text, frame.text.to_numpy()):
+        told = run.predict(data)
+        assert told.prediction.dtype == np.int8 and (told.prediction == frame.label).all()
+    assert run.predict(pa.Table.from_pandas(frame)).schema.field("prediction").type == pa.int8()
+    assert [score.name for score in run.evaluate(frame).classes] == [0, 1]
+    assert run.evaluate(frame.assign(label=frame.label.astype(float))).scores.accuracy == 1
+    assert run.predict(frame).label.dtype == np.int8
+
+
+def test_a_run_opens_its_model_once_and_again_when_its_files_have_changed(counted, tmp_path, monkeypatch):
+    folder = shutil.copytree(counted[0].folder, tmp_path / "run")
+    run, opened, original = gatedrnn.load(folder), [], finished.open_finished
+    monkeypatch.setattr(finished, "open_finished", lambda place: opened.append(place) or original(place))
+    before = [run.predict(["good one"]).probability_1.item() for _ in range(3)]
+    assert len(opened) == 1 and len({*before}) == 1 and run.model is run.model and len(opened) == 1
+    os.utime(folder / "model" / "config.json", ns=(0, 0))
+    assert run.predict(["good one"]).probability_1.item() == before[0] and len(opened) == 2
+    with (folder / "model" / "config.json").open("a") as file:
+        file.write(" ")
+    with pytest.raises(Damaged, match=r"config\.json"):  # and not an answer of the model that was open
+        run.predict(["good one"])
 
 
 @pytest.mark.parametrize("data", [3, pd.DataFrame({"text": ["a"]}), object(), ([], [])])

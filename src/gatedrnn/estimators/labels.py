@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
+import pandas as pd
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils import assert_all_finite, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
@@ -28,6 +29,9 @@ def checked_labels(
     """
     if labels is None:
         raise ValueError("requires y to be passed, but the target y is None")
+    absent = np.asarray(pd.isna(labels)) if np.ndim(labels) == 1 else np.zeros(0, bool)
+    if absent.any():
+        raise ValueError(f"y: row {int(absent.argmax()) + 1} has no label; remove the row or fill it in")
     labels = column_or_1d(labels, warn=True)
     if labels.dtype.kind == "f":
         assert_all_finite(labels, input_name="y")

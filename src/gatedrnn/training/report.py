@@ -246,7 +246,7 @@ def _class_rows(result: RunResult, names: list[str]) -> list[dict[str, str]]:
     """One row of text for each class, or each of several labels, of the test."""
     return [
         {
-            "class": score.name, "precision": f"{score.precision:.3f}", "recall": f"{score.recall:.3f}",
+            "class": str(score.name), "precision": f"{score.precision:.3f}", "recall": f"{score.recall:.3f}",
             "F1": f"{score.f1:.3f}", "labels": f"{score.support:,}",
         }
         for score in classes_of(names, (result.confusion or {}).get("test"), (result.each_label or {}).get("test"))

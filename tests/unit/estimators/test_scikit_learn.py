@@ -150,6 +150,31 @@ WRONG = [
 ]  # fmt: skip
 
 
+def test_a_metric_is_checked_by_the_task_that_is_fitted():
+    for metric in ("accuracy", "macro-f1", "balanced-accuracy", "r2", "mae", "spearman", "auroc"):
+        assert Settings(metric=metric).get_params() == {"metric": metric}
+    with pytest.raises(ValueError, match="metric"):
+        Settings(metric="perplexity")
+    small = {"total_steps": 2, "hidden_size": 8, "threads": 1}
+    assert "macro_f1" in TextClassifier(**small, validation_fraction=0.25, settings=Settings(metric="macro-f1")).fit(
+        TEXTS * 3, OPINIONS * 3
+    ).scores_["validation"]  # fmt: skip
+    with pytest.raises(ValueError, match=r"^(data\.)?.*metric"):
+        TextRegressor(**small, settings=Settings(metric="macro-f1")).fit(TEXTS, range(len(TEXTS)))
+
+
+def test_a_cell_may_be_a_class_and_labels_are_not_missing():
+    import gatedrnn
+
+    assert (
+        SeriesClassifier(cell=gatedrnn.GRU)._asked()["cell"] == SeriesClassifier(cell="GRU")._asked()["cell"] == "gru"
+    )
+    X, y = waves()
+    for missing in (None, np.nan):
+        with pytest.raises(ValueError, match="y: row 3 has no label; remove the row or fill it in"):
+            SeriesClassifier(**SMALL).fit(X, pd.Series(y, dtype=object).mask(np.arange(len(y)) == 2, missing))
+
+
 @pytest.mark.parametrize("settings, said", WRONG)
 def test_a_wrong_setting_is_a_value_error_that_names_it(settings, said):
     with pytest.raises(ValueError, match=said):
