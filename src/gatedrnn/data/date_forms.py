@@ -209,7 +209,7 @@ def written_by(pattern: str, moment: "pd.Timestamp") -> str:
     fields = {name: f"{getattr(moment, name):02}" for name in ("month", "day", "hour", "minute", "second", "week")}
     fields |= {"m": moment.month, "d": moment.day, "h": moment.hour, "h12": (moment.hour - 1) % 12 + 1}
     fields |= {
-        "yearday": f"{moment.dayofyear:03}",
+        "yearday": f"{moment.day_of_year:03}",
         "year": f"{year:04}",
         "yy": f"{year % 100:02}",
         "nth": year - BEFORE_FIRST,
@@ -217,5 +217,5 @@ def written_by(pattern: str, moment: "pd.Timestamp") -> str:
         "halfyear": (moment.month + 5) // 6,
     }
     places = {**dict.fromkeys(MONTH_WORDS, moment.month - 1), **dict.fromkeys(("HALF", "half"), moment.hour // 12)}
-    words = {name: names[places.get(name, moment.dayofweek)] for name, names in WORDS.items()}
+    words = {name: names[places.get(name, moment.day_of_week)] for name, names in WORDS.items()}
     return pattern.format_map(fields | words)

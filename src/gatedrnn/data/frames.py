@@ -138,7 +138,7 @@ def on_disk(data: Data, *, texts_as_file: bool = True) -> Iterator[OnDisk]:
 
     Args:
         data: as `in_memory` takes them, with labels or without.
-        texts_as_file: whether texts without labels are written too, and not handed on as they are.
+        texts_as_file: whether texts without labels are written too, and not given as they are.
 
     Raises:
         DataError: as there.
@@ -442,8 +442,8 @@ def with_classes(table: pa.Table, classes: Sequence[str], kind: str | None = Non
     return table.replace_schema_metadata({b"huggingface": json.dumps(held).encode()})
 
 
-def label_array(labels: Any) -> pa.Array:
-    """Labels, one each, as an array of their type; of several types, as text.
+def label_array(labels: Data) -> pa.Array:
+    """Return labels, one each, as an array of their type; of several types, as text.
 
     Args:
         labels: (examples,), a list, an array, a column, or a frame of one.

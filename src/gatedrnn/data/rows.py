@@ -470,7 +470,8 @@ def _type_of_json(values: list[Any]) -> pa.DataType | None:
 
 
 def _classes(metadata: Mapping[bytes, bytes] | None) -> dict[str, dict[str, Any]]:
-    """What `datasets` writes of classes beside a column of their numbers: `names`, and ours the `type` of the names."""
+    """The classes that `datasets` writes beside a column of their numbers, by column: their `names`, and where this
+    package wrote them the `type` of the names."""
     features = json.loads((metadata or {}).get(b"huggingface", b"{}")).get("info", {}).get("features", {})
     held = {
         name: feature.get("feature", feature) if isinstance(feature, dict) else {} for name, feature in features.items()

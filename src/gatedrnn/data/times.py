@@ -89,7 +89,7 @@ class TimeForm:
         import pandas as pd
 
         zone = "UTC" if self.zone == "Z" else self.zone
-        return np.asarray(pd.DatetimeIndex(times, tz="UTC").tz_convert(zone).tz_localize(None))
+        return np.asarray(pd.DatetimeIndex(times, tz="UTC").tz_convert(zone).tz_localize(None), "datetime64[ns]")
 
     def written(self, times: np.ndarray) -> list[str | float]:
         """Times as the column writes them; whole numbers without a point."""

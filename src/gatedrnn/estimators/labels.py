@@ -31,7 +31,8 @@ def checked_labels(
         raise ValueError("requires y to be passed, but the target y is None")
     absent = np.asarray(pd.isna(labels)) if np.ndim(labels) == 1 else np.zeros(0, bool)
     if absent.any():
-        raise ValueError(f"y: row {int(absent.argmax()) + 1} has no label; remove the row or fill it in")
+        row = int(absent.argmax()) + 1
+        raise ValueError(f"Input y contains NaN or None: row {row} has no label; remove the row or fill it in")
     labels = column_or_1d(labels, warn=True)
     if labels.dtype.kind == "f":
         assert_all_finite(labels, input_name="y")

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import AfterValidator, Field, JsonValue, ValidationInfo, field_validator, model_validator
 
@@ -22,6 +22,7 @@ from gatedrnn.errors import unknown
 from gatedrnn.names import BACKBONES as SHIPPED_BACKBONES
 from gatedrnn.names import OF_LAYERS, PROBES, cell_names, refuse_unknown
 from gatedrnn.processes import threads_for
+from gatedrnn.records import Setting
 from gatedrnn.training.recipes import RECIPES, WHOLE
 from gatedrnn.trust import canonical_name, is_in_file
 
@@ -64,9 +65,9 @@ def word_of_cell(cell: object) -> object:
     return ",".join("".join((by_class.get(name, name), *options)) for name, *options in words)
 
 
-def with_words_of_cells(settings: Mapping[str, Any]) -> dict[str, Any]:
+def with_words_of_cells(settings: Mapping[str, Setting]) -> dict[str, Setting]:
     """Settings whose `cell` or `cells` may be classes, with the words that settings hold."""
-    words = {name: word_of_cell(value) if name == "cell" else value for name, value in settings.items()}
+    words: dict[str, Any] = {n: word_of_cell(value) if n == "cell" else value for n, value in settings.items()}
     if isinstance(cells := words.get("cells"), list | tuple):
         words["cells"] = [word_of_cell(cell) for cell in cells]
     return words

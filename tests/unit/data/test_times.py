@@ -30,7 +30,7 @@ SEASONS = {
 
 def dates(name, first="2015-01-31", count=40):
     offset = LastWeekOfMonth(weekday=4) if name == "LWOM-FRI" else name
-    return pd.date_range(first, periods=count, freq=offset).to_numpy()
+    return pd.date_range(first, periods=count, freq=offset).to_numpy().astype("datetime64[ns]")
 
 
 @pytest.mark.parametrize(("name", "seasons"), SEASONS.items())

@@ -171,7 +171,7 @@ def test_a_cell_may_be_a_class_and_labels_are_not_missing():
     )
     X, y = waves()
     for missing in (None, np.nan):
-        with pytest.raises(ValueError, match="y: row 3 has no label; remove the row or fill it in"):
+        with pytest.raises(ValueError, match="row 3 has no label; remove the row or fill it in"):
             SeriesClassifier(**SMALL).fit(X, pd.Series(y, dtype=object).mask(np.arange(len(y)) == 2, missing))
 
 

@@ -118,7 +118,7 @@ class Frequency:
         """All times from the first of some, which lie on it, to the last; numbers as they are where they are known."""
         step, places = self._equal_step(times), self.places(times)
         if step is None:
-            return np.asarray(self._calendar(times))
+            return np.asarray(self._calendar(times), "datetime64[ns]")
         steps = np.arange(places[-1] + 1)
         times_on_grid: np.ndarray = times[0] + step * (steps if isinstance(step, float) else steps.astype(_unit(times)))
         times_on_grid[places] = times
@@ -156,7 +156,8 @@ class Frequency:
                 np.int64(int(last.astype(np.int64)) + step * steps)  # refuses what would wrap around
                 return np.asarray(last + step * ahead.astype(_unit(times)))
             shift = self._shift(last)
-            return np.asarray((pd.date_range(last - shift, periods=steps + 1, freq=_offset(self.name)) + shift)[1:])
+            dates = pd.date_range(last - shift, periods=steps + 1, freq=_offset(self.name)) + shift
+            return np.asarray(dates[1:], "datetime64[ns]")
         except (OverflowError, pd.errors.OutOfBoundsDatetime) as error:
             raise DataError(f"{steps} steps ({self}) after {last} end too late to be written; forecast less") from error
 
@@ -239,6 +240,8 @@ def frequency_of(times: np.ndarray) -> Frequency | None:
     """
     if len(times) < 3:
         return None
+    if times.dtype.kind in "mM":
+        times = times.astype(f"{'timedelta64' if times.dtype.kind == 'm' else 'datetime64'}[ns]")  # pandas 3 has others
     kinds = {"i": _of_whole_numbers, "f": _of_fractions, "m": _of_equal_steps, "M": _of_dates}
     frequency = next(
         (candidate for candidate in kinds[times.dtype.kind](times) if (candidate.places(times) >= 0).all()), None
@@ -268,9 +271,10 @@ def _of_equal_steps(times: np.ndarray) -> Iterator[Frequency]:
     shortest = int(np.diff(times).min().astype(np.int64))
     weeks = shortest // WEEK if shortest % WEEK == 0 and times.dtype.kind == "M" else 0
     if weeks:
-        yield Frequency(_times(weeks, f"W-{WEEKDAYS[pd.Timestamp(times[0]).dayofweek]}"))
+        yield Frequency(_times(weeks, f"W-{WEEKDAYS[pd.Timestamp(times[0]).day_of_week]}"))
     else:
-        yield Frequency(to_offset(pd.Timedelta(shortest)).freqstr)
+        days = shortest % DAY == 0  # which pandas 3 would call 24h
+        yield Frequency(_times(shortest // DAY, "D") if days else to_offset(pd.Timedelta(shortest)).freqstr)
 
 
 def _of_dates(times: np.ndarray) -> Iterator[Frequency]:
@@ -282,7 +286,7 @@ def _of_dates(times: np.ndarray) -> Iterator[Frequency]:
         yield Frequency(inferred)
     equal = list(_of_equal_steps(times))
     if np.diff(times).min() < np.timedelta64(EVERY_MONTH_HAS, "D"):
-        if equal[0].name.endswith("D") and index.dayofweek.max() < 5:
+        if equal[0].name.endswith("D") and index.day_of_week.max() < 5:
             yield from _of_calendar(index, "B")
         yield from equal
     for name in CALENDAR:
@@ -361,8 +365,8 @@ def _nanoseconds(offset: Any) -> int | None:
 
 
 CALENDAR_FEATURES: Mapping[str, tuple[str, int]] = {
-    "minute-of-hour": ("minute", 60), "hour-of-day": ("hour", 24), "day-of-week": ("dayofweek", 7),
-    "day-of-month": ("day", 31), "day-of-year": ("dayofyear", 366), "month-of-year": ("month", 12),
+    "minute-of-hour": ("minute", 60), "hour-of-day": ("hour", 24), "day-of-week": ("day_of_week", 7),
+    "day-of-month": ("day", 31), "day-of-year": ("day_of_year", 366), "month-of-year": ("month", 12),
 }  # fmt: skip
 """The pandas attribute of each feature, and the number after which it begins anew."""
 
