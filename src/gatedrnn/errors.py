@@ -117,7 +117,8 @@ def nearest(name: str, names: Iterable[str], otherwise: str = "") -> str:
     """
     by_letters = {known.lower().replace("-", "_"): known for known in names}
     asked = name.lower().replace("-", "_")
-    near = [asked] if (asked := SYNONYMS.get(asked, asked)) in by_letters else get_close_matches(asked, by_letters, n=1)
+    synonym = SYNONYMS.get(asked, asked)
+    near = [synonym] if synonym in by_letters else get_close_matches(asked, by_letters, n=1)
     return f"did you mean {by_letters[near[0]]!r}?" if near else otherwise
 
 

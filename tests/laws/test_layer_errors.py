@@ -179,7 +179,7 @@ def test_a_cell_of_ones_own_that_lacks_something_is_told_what():
         ({"diagonals": ("bound",)}, TypeError, "diagonals must be a dictionary from names to what they read"),
         ({"diagonals": {"bound": Diagonal("door")}}, ValueError, reads),
         ({"diagonals": {"bound": Diagonal("gate", 1)}}, ValueError, reads),
-        ({"learns_initial_state": True, "states": ("h", "c")}, ValueError, "only a scan cell can learn its initial"),
+        ({"learns_initial_state": True, "states": ("h", "c")}, ValueError, "a scan cell has one state, got"),
         ({}, None, ""),
     ):  # fmt: skip
         layer = type("Layer", (RecurrentLayer,), {"cell_class": type("Own", (ScanEquations,), good | members)})

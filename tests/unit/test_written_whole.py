@@ -112,7 +112,7 @@ ROWS = RawTable({"text": [f"the film was {number}" for number in range(500)]})
 
 
 def predictions(path):
-    write_predictions(path, ROWS, {"prediction": ["good"] * 500}, "rows.csv")
+    write_predictions(path, ROWS, {"prediction": ["good"] * 500}, "rows.csv", {})
 
 
 def pictures(path):

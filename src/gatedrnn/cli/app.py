@@ -16,7 +16,18 @@ from cyclopts.config import Dict
 from gatedrnn import __version__
 from gatedrnn.cli.arguments import RUN
 from gatedrnn.cli.interrupted import begins_again, goes_on, interruption
-from gatedrnn.errors import FAILURE, SIGNALLED, USAGE, Error, Interrupted, UsageError, in_one_line, reason, unknown
+from gatedrnn.errors import (
+    FAILURE,
+    SIGNALLED,
+    USAGE,
+    Error,
+    Interrupted,
+    MissingExtra,
+    UsageError,
+    in_one_line,
+    reason,
+    unknown,
+)
 from gatedrnn.extras import missing
 from gatedrnn.processes import ended_by_signals, oversubscribing, set_by_signals
 from gatedrnn.progress import notices_shown
@@ -180,9 +191,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
             _stop(_exit_code(error) or FAILURE, interruption(error))
     except ImportError as error:
         package = _missing_package(error)
-        if package is None:
+        if package is None and not isinstance(error, MissingExtra):
             raise
-        _stop(USAGE, str(missing(package)))
+        _stop(USAGE, in_one_line(error if package is None else missing(package)))
     except UnknownCommandError as error:  # whose own message imports every command
         names = [name for name in build_app() if not name.startswith("-")]
         _stop(USAGE, unknown("command", str((error.unused_tokens or [""])[0]), names))

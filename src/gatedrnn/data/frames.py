@@ -266,7 +266,8 @@ def table_of(data: Data) -> tuple[pa.Table, str]:
 
     try:
         if isinstance(data, Mapping):
-            return pa.table({str(name): _column(name, values) for name, values in data.items()}), "pandas"
+            columns = {str(name): _column(name, values) for name, values in data.items()}
+            return pa.table(with_whole_characters(columns, "names of columns")), "pandas"
         if type(data).__module__.startswith("pandas"):
             data = _with_index(data)
             for name in [name for name in data.columns if _may_hold_texts(data[name])]:

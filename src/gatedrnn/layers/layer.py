@@ -194,7 +194,8 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
         self._kind.check_input(self, input, hx, resets)
         if isinstance(input, PackedSequence):
             return self._forward_packed(input, hx, mask, resets, gaps, dropout_masks, wide_state)
-        alone = mask is None and resets is None and gaps is None and dropout_masks is None
+        flags = (mask, resets, gaps, dropout_masks)
+        alone = isinstance(input, Tensor) and all(flag is None for flag in flags)
         time = int(self.batch_first)
         one_step = alone and input.dim() == 3 and input.shape[time] == 1 and input.shape[1 - time] <= ROWS
         if one_step and streams(input):

@@ -24,7 +24,7 @@ SAMPLE_LENGTH = 300
 OnText = Callable[[str], None]
 """Called with each new piece of a text, the prompt first; the pieces join to the text."""
 INCOMPLETE = "\ufffd"
-"""What bytes that are no whole character yet are decoded to."""
+"""The character that bytes are decoded to which are no whole character yet."""
 
 
 def load_language_model(folder: Path) -> tuple[GatedRNNForCausalLM, PreTrainedTokenizerFast]:
@@ -207,10 +207,11 @@ def _texts(name: str, given: Any) -> list[str]:
     """
     listed = isinstance(given, Iterable) and not isinstance(given, (str, bytes, Mapping, Set))
     texts = [given] if isinstance(given, str) else list(given) if listed else None
-    wrong = given if texts is None else next((text for text in texts if not isinstance(text, str)), None)
-    if texts is None or wrong is not None:
-        within = "" if texts is None else " in the list"
-        raise TypeError(f"{name}: must be a str or a list of str, got {type(wrong).__name__}{within}")
+    if texts is None:
+        raise TypeError(f"{name}: must be a str or a list of str, got {type(given).__name__}")
+    for text in texts:
+        if not isinstance(text, str):
+            raise TypeError(f"{name}: must be a str or a list of str, got {type(text).__name__} in the list")
     return texts
 
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, JsonValue, ValidationInfo, field_validator, model_validator
 
@@ -56,7 +56,7 @@ def word_of_cell(cell: object) -> object:
     """
     if isinstance(cell, type):
         return getattr(getattr(cell, "cell_class", cell), "name", None) or cell.__name__
-    if not isinstance(cell, str):
+    if not isinstance(cell, str) or cell.islower():  # no name of a class: the registry need not be imported, or torch
         return cell
     from gatedrnn.registry import CELLS
 

@@ -207,7 +207,7 @@ def test_the_list_of_commands_names_no_kind_of_model_where_there_are_others(caps
     assert "predict Predict labels, numbers or a forecast." in listed
 
 
-OF_ALL_COMMANDS = {"--help", "--help-all", "--flags", "--trust-code", "--oversubscribe"}
+OF_ALL_COMMANDS = {"--config", "--help", "--help-all", "--flags", "--trust-code", "--oversubscribe"}
 OF_GIT = {"--branch", "--no-optional-locks", "--porcelain", "--untracked-files"}
 
 

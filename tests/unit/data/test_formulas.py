@@ -15,7 +15,7 @@ LABELS = ['=HYPERLINK("http://evil","x")', "+cmd|' /c calc'!A0", "-1.5", "@SUM(A
 def test_a_label_is_written_as_it_is_and_those_that_are_formulas_are_said(tmp_path, caplog, ending):
     labels = LABELS if ending == ".csv" else [label for label in LABELS if "\t" not in label]
     path = tmp_path / f"predictions{ending}"
-    write_predictions(path, RawTable({"=1+1": ["a"] * len(labels)}), {"prediction": labels}, "data")
+    write_predictions(path, RawTable({"=1+1": ["a"] * len(labels)}), {"prediction": labels}, "data", {})
     with path.open(newline="") as file:
         rows = list(csv.reader(file, delimiter="\t" if ending == ".tsv" else ","))
     if ending == ".csv":
@@ -28,5 +28,6 @@ def test_a_label_is_written_as_it_is_and_those_that_are_formulas_are_said(tmp_pa
 @pytest.mark.parametrize("ending", [".csv", ".jsonl", ".parquet"])
 def test_numbers_are_no_formulas_and_other_files_have_none(tmp_path, caplog, ending):
     labels = ["-1.5", "+3", "-1e5", "a"] if ending == ".csv" else LABELS
-    write_predictions(tmp_path / f"p{ending}", RawTable({"x": [-1.0] * len(labels)}), {"prediction": labels}, "data")
+    data = RawTable({"x": [-1.0] * len(labels)})
+    write_predictions(tmp_path / f"p{ending}", data, {"prediction": labels}, "data", {})
     assert caplog.text == ""

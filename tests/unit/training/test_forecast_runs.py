@@ -264,11 +264,11 @@ def test_a_price_that_moves_a_table_moves_its_forecast_where_the_network_is_shru
     model = cast(GatedRNNForForecasting, open_finished(forecast_run).model)
     assert model.config.known_regression is not None
     model.config.shrinkage = 1.0
-    columns, _ = forecast_of_file(model, heat)
+    columns, _, _ = forecast_of_file(model, heat)
     lines = [line.split(",") for line in heat.read_text().splitlines()]
     dearer = [[*line[:3], "1"] if line[2] == "" and line[1] >= "2024-01-11" else line for line in lines]
     (tmp_path / "dearer.csv").write_text("\n".join(map(",".join, dearer)) + "\n")
-    others, _ = forecast_of_file(model, tmp_path / "dearer.csv")
+    others, _, _ = forecast_of_file(model, tmp_path / "dearer.csv")
     price = np.array([float(line[3]) for line in lines if line[2] == "" and line[1] >= "2024-01-11"])
     change = np.array(others["heat"]) - np.array(columns["heat"])
     assert np.allclose(change[price == 1], 0) and (np.abs(change[price == 0] - 2) < 0.3).all()

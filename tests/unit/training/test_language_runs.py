@@ -4,7 +4,6 @@ text is the same for the same seed, token by token what the whole context would 
 
 import json
 import math
-from itertools import pairwise
 
 import pytest
 import torch
@@ -250,8 +249,7 @@ def test_the_same_seed_draws_the_same_text_and_another_another_heard_of_as_it_co
     assert texts[0] == texts[1] != texts[2] and all(text.startswith("the") for text in texts)
     assert len(sample(model, tokenizer, "", 30, temperature=1.0, endless=True)) >= 15, "no prompt begins a text"
     text = sample(model, tokenizer, "the ", 10, temperature=0.5, on_text=heard.append)
-    assert heard[-1] == text and len(heard) >= 5
-    assert all(later.startswith(earlier.rstrip()) for earlier, later in pairwise(heard))
+    assert "".join(heard) == text and len(heard) >= 5
     assert torch.equal(torch.get_rng_state(), before), "a number was drawn that others should have"
 
 
@@ -289,4 +287,4 @@ def test_what_is_no_language_model_is_refused(text_run, tmp_path):
     weights.write_bytes(weights.read_bytes()[:-100])
     refused(Damaged, r"model\.safetensors: has", load_language_model, torn)
     (torn / "manifest.json").unlink()
-    refused(DataError, r"model: cannot be loaded as a language model", load_language_model, torn)
+    refused(DataError, r"model: cannot be loaded", load_language_model, torn)

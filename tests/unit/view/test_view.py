@@ -205,7 +205,7 @@ def test_what_the_page_cannot_show_or_be_without_node_is_said_in_a_sentence(tmp_
     refused(TooLarge, r"parameters are more than the page shows, 100", page_of, [saved(tmp_path / "large")])
     monkeypatch.setattr(page, "BUILT", tmp_path / "page.html")
     monkeypatch.setattr(page.shutil, "which", lambda name: None)
-    refused(DataError, r"install Node\.js 20 or newer, and run `make view`", page.built_page)
+    refused(DataError, r"install Node\.js 20 or newer; the first `gatedrnn view` then builds it", page.built_page)
 
 
 def test_the_label_so_far_is_that_of_the_sequence_if_it_ended_there(tmp_path):
