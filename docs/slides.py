@@ -46,6 +46,7 @@ from measured import (
     training_rows,
 )
 
+from gatedrnn.kinds.torch.path import MAX_STEPS_WITH_GRADIENTS, MAX_STEPS_WITHOUT
 from gatedrnn.pages import plural
 from gatedrnn.study.probe_summary import HOLDS
 
@@ -499,9 +500,11 @@ def faster_gru() -> Slide:
         cost=Words("none: values and state dict are torch's", "없음: 값과 state dict가 torch와 같습니다"),
         reason=Words(
             f"forward and backward, width {width}, two processors: {slowest.en} times as fast as `nn.GRU` at "
-            f"batch {b0} of {t0} steps, {fastest.en} times at batch {b1} of {t1}, with its state dict",
+            f"batch {b0} of {t0} steps, {fastest.en} times at batch {b1} of {t1}, with its state dict; up to "
+            f"{MAX_STEPS_WITH_GRADIENTS} steps ({MAX_STEPS_WITHOUT} without gradients) torch's own kernel runs it",
             f"순전파와 역전파, 은닉 크기 {width}, 프로세서 두 가지: 배치 {b0}, {t0}스텝에서 "
-            f"`nn.GRU`보다 {slowest.ko}배, 배치 {b1}, {t1}스텝에서 {fastest.ko}배 빠름, state dict 호환",
+            f"`nn.GRU`보다 {slowest.ko}배, 배치 {b1}, {t1}스텝에서 {fastest.ko}배 빠름, state dict 호환. "
+            f"{MAX_STEPS_WITH_GRADIENTS}스텝(기울기가 없으면 {MAX_STEPS_WITHOUT}스텝)까지는 torch의 커널로 실행",
         ),
         charts=[chart(threads) for threads in THREADS],
         limits=[

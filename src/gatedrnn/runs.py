@@ -684,24 +684,32 @@ def called_from_python(names: Mapping[str, str] | None = None) -> Iterator[list[
     """
     import numpy as np
     import torch
-    from pydantic import ValidationError
 
     from gatedrnn.data.frames import called_the_data
 
     files: list[object] = []
     threads, python, legacy = torch.get_num_threads(), random.getstate(), np.random.get_state()
-    with torch.random.fork_rng(), called_the_data(files):
+    with torch.random.fork_rng(), refused_from_python(names), called_the_data(files):
         try:
             yield files
-        except ValidationError as error:
-            raise in_python(UsageError(_refused(error)), names) from error
-        except Error as error:
-            in_python(error, names)
-            raise
         finally:
             torch.set_num_threads(threads)
             random.setstate(python)
             np.random.set_state(legacy)
+
+
+@contextmanager
+def refused_from_python(names: Mapping[str, str] | None = None) -> Iterator[None]:
+    """The part of `called_from_python` that words errors, which imports nothing that takes seconds."""
+    from pydantic import ValidationError
+
+    try:
+        yield
+    except ValidationError as error:
+        raise in_python(UsageError(_refused(error)), names) from error
+    except Error as error:
+        in_python(error, names)
+        raise
 
 
 def _refused(error: "ValidationError") -> str:

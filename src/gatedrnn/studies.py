@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from gatedrnn.errors import UsageError
 from gatedrnn.progress import display_of
 from gatedrnn.records import Setting
-from gatedrnn.runs import Run, called_from_python, placed
+from gatedrnn.runs import Run, called_from_python, placed, refused_from_python
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -322,7 +322,7 @@ def probe(
 
     # Refused before anything is imported that takes seconds.
     words = with_words_of_cells({"cells": tuple(cells) or PROBE_CELLS, **settings})
-    with called_from_python():
+    with refused_from_python():
         asked: ProbeSettings = ProbeSettings.model_validate(words)
     from gatedrnn.executors import executor_for
     from gatedrnn.study.probes import probe as run_suite

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from gatedrnn.errors import Interrupted
+from gatedrnn.errors import Interrupted, in_one_line
 
 AGAIN = "the same command begins again"
 SAME = "the same command goes on with it"
@@ -32,7 +32,7 @@ def goes_on(way: Callable[[], str]) -> None:
 
 def interruption(error: BaseException) -> str:
     """The sentence that is printed where a signal has ended the command."""
-    return f"{error if isinstance(error, Interrupted) else 'interrupted'}; {_way()}"
+    return f"{in_one_line(error) if isinstance(error, Interrupted) else 'interrupted'}; {_way()}"
 
 
 def of_run(folder: Path, flags: Mapping[str, object]) -> str:

@@ -59,7 +59,7 @@ def test_texts_without_a_word_are_read_by_their_characters_and_language_models_h
     file.write_text("text,label\n" + "".join(letters))
     data = load_task(data_settings(task="text-classification", train_file=file, min_count=1))
     of_characters = [f"TF-IDF character n-grams + {model}" for model in ("LinearSVC", "logistic regression")]
-    assert list(outcomes_of(data)) == [*of_characters, "majority class"]
+    assert sorted(outcomes_of(data)) == of_characters
     data = load_task(text_settings(small_text(tmp_path / "text.txt")).data)
     (found,) = outcomes_of(data).values()
     for split, own in found.items():
