@@ -176,7 +176,7 @@ def test_a_command_on_a_full_disk_names_the_file_and_leaves_nothing(
 ):
     given = [series_run, rising] if command == "predict" else [digits_run]
     output, file = ("p.csv", "p.csv") if command == "predict" else ("onnx", "onnx/window.onnx")
-    (full_disk / "filler").write_bytes(bytes(4096))
+    (full_disk / "filler").write_bytes(bytes(8192))
     code, said = outcome(capsys, command, *given, "--output", full_disk / output)
     assert code == 1 and said.startswith(f"gatedrnn: {full_disk / file}: no space left on device; 0.0 MiB are free")
     assert [path.name for path in full_disk.iterdir()] == ["filler"]

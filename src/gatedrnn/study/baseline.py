@@ -4,6 +4,7 @@ features and by MiniRocket.
 Reference: Dempster et al. 2021, arXiv:2012.08791 (MiniRocket).
 """
 
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, TypeAlias
@@ -87,8 +88,10 @@ def check_lightgbm() -> None:
     """Check that LightGBM can be loaded.
 
     Raises:
-        BackendUnavailable: it lacks a library of the system.
+        BackendUnavailable: it lacks a library of the system, or its docstrings, which it reads (`python -OO`).
     """
+    if sys.flags.optimize > 1:
+        raise BackendUnavailable("LightGBM, the baseline of boosted trees, cannot be loaded under python -OO")
     try:
         import lightgbm  # noqa: F401
     except OSError as error:

@@ -33,8 +33,8 @@ LINES = {
     "compare": f"--task digits --cells gru mingru --match layers --seeds 0 --jobs 2 {SMALL} --output out",
     "describe": "mingru", "diagnose": "{text}", "evaluate": "{digits}", "export": "{text} --output out.onnx",
     "forecast": f"table.csv --target y --horizon 3 {SMALL} {ALONE} --output out",
-    "generate": "{text} --prompt the --length 5", "predict": "{series} series.csv --output out.csv",
-    "probe": f"--cells mingru --tasks parity {SMALL} --seeds 0 --output out", "report": "{study}",
+    "generate": "{text} --prompt the --length 5", "predict": "{series} {rising} --output out.csv",
+    "probe": f"mingru --tasks parity {SMALL} --seeds 0 --output out", "report": "{study}",
     "train": f"--train-file texts.csv {SMALL} {ALONE} --output out", "verify": "mingru --output out.json",
     "view": "{text} --html out.html",
 }  # fmt: skip
@@ -120,7 +120,7 @@ def test_no_command_is_forgotten_here():
 @pytest.mark.slow
 @pytest.mark.parametrize("command", LINES)
 def test_a_command_does_in_a_hostile_folder_what_it_does_in_an_empty_one(
-    command, own_cache, text_run, digits_run, series_run, comparison, tmp_path
+    command, own_cache, text_run, digits_run, series_run, rising, comparison, tmp_path
 ):
     outcomes, mark = [], tmp_path / "EXECUTED"
     for name in ("empty", "hostile"):
@@ -131,6 +131,7 @@ def test_a_command_does_in_a_hostile_folder_what_it_does_in_an_empty_one(
         if name == "hostile":
             fill(folder, mark)
         opened = {"text": copy_of(text_run, tmp_path / f"{name}-text"), "digits": digits_run, "series": series_run}
+        opened["rising"] = rising
         opened["study"] = comparison.copy(tmp_path / f"{name}-study")
         typed = [GATEDRNN, command, *LINES[command].format(**opened).split()]
         code, said = started(typed, folder, own_cache)
