@@ -29,8 +29,8 @@ def checked_labels(
     """
     if labels is None:
         raise ValueError("requires y to be passed, but the target y is None")
-    absent = np.asarray(pd.isna(labels)) if np.ndim(labels) == 1 else np.zeros(0, bool)
-    if absent.any():
+    absent = pd.isna(np.asarray(labels, dtype=object))  # as objects: beside text, numpy would write NaN as "nan"
+    if absent.ndim == 1 and absent.any():
         row = int(absent.argmax()) + 1
         raise ValueError(f"Input y contains NaN or None: row {row} has no label; remove the row or fill it in")
     labels = column_or_1d(labels, warn=True)
