@@ -197,8 +197,9 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
         flags = (mask, resets, gaps, dropout_masks)
         alone = isinstance(input, Tensor) and all(flag is None for flag in flags)
         time = int(self.batch_first)
-        one_step = alone and input.dim() == 3 and input.shape[time] == 1 and input.shape[1 - time] <= ROWS
-        if one_step and streams(input):
+        # A graph that is exported has no sizes: only where there is none are they compared.
+        eager = alone and input.dim() == 3 and streams(input)
+        if eager and input.shape[time] == 1 and input.shape[1 - time] <= ROWS:
             result = self._streamed(input.select(time, 0), hx)
             if result is not None:
                 output, state = result
