@@ -197,7 +197,7 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
         flags = (mask, resets, gaps, dropout_masks)
         alone = isinstance(input, Tensor) and all(flag is None for flag in flags)
         time = int(self.batch_first)
-        # A graph that is exported has no sizes: only where there is none are they compared.
+        # Comparing the size of a free axis would fix it in an exported graph; `streams` is false while one is traced.
         eager = alone and input.dim() == 3 and streams(input)
         if eager and input.shape[time] == 1 and input.shape[1 - time] <= ROWS:
             result = self._streamed(input.select(time, 0), hx)
