@@ -15,6 +15,14 @@ width => [...document.querySelectorAll("td, th, .main-svg, p, dd, code")]
     .filter(part => part.offsetParent !== null || part.ownerSVGElement !== undefined)
     .filter(part => part.getBoundingClientRect().right > width + 1).map(part => part.outerHTML.slice(0, 60))
 """
+DRAWN_IN = """
+([these, others]) => {
+    const figures = [...document.querySelectorAll(".js-plotly-plot")];
+    const traces = figures.flatMap(figure => figure.data);
+    const drawn = traces.flatMap(trace => [trace.marker?.color, trace.line?.color].flat());
+    return drawn.some(colour => these.includes(colour)) && !drawn.some(colour => others.includes(colour));
+}
+"""
 
 
 def luminance(colour):
@@ -47,14 +55,13 @@ def test_a_page_is_legible_at_night_and_whole_on_paper(page):
         tab = browser.new_page(viewport={"width": 1280, "height": 900}, color_scheme="dark")
         tab.goto(page.as_uri())
         tab.wait_for_selector(".js-plotly-plot .main-svg")
-        first = "() => document.querySelector('.js-plotly-plot').data[1].marker.color"
-        tab.wait_for_function(f"({first})() === '{NIGHT[0]}'")
+        tab.wait_for_function(DRAWN_IN, arg=[NIGHT, COLOURS])
         tab.set_viewport_size({"width": 688, "height": 900})  # of A4 between its margins
         tab.emulate_media(media="print")
         tab.evaluate("dispatchEvent(new Event('beforeprint'))")
-        tab.wait_for_function(f"({first})() === '{COLOURS[0]}'")
+        tab.wait_for_function(DRAWN_IN, arg=[COLOURS, NIGHT])
         assert tab.evaluate(BEYOND, 688) == []
         assert tab.locator("details:not([open])").count() == 0
         tab.emulate_media(media="screen")
         tab.evaluate("dispatchEvent(new Event('afterprint'))")
-        tab.wait_for_function(f"({first})() === '{NIGHT[0]}'")
+        tab.wait_for_function(DRAWN_IN, arg=[NIGHT, COLOURS])

@@ -182,17 +182,25 @@ class GatedRNNConfig(PreTrainedConfig):
         """Whether a token begins or ends texts; as padding it has a meaning of its own."""
         return token in (self.bos_token_id, self.eos_token_id)
 
-    def validate_structure(self) -> None:
-        """The rules beyond types; called when a configuration, and when a model is made.
+    def validate_names(self) -> None:
+        """Refuse an argument whose name is close to a field's; called when a configuration is made. Attributes that are
+        set later are the caller's own.
 
         Raises:
-            ValueError: a name that does not exist, a size below 1, a probability outside [0, 1), both kinds of input,
-                or another name for a field.
+            ValueError: such an argument.
         """
         fields = self.__dataclass_fields__
         for name in sorted(vars(self).keys() - fields - OF_TRANSFORMERS):
             if get_close_matches(name, fields, 1, NEAR):
                 raise ValueError(unknown("field", name, fields))
+
+    def validate_structure(self) -> None:
+        """The rules beyond types; called when a configuration, and when a model is made.
+
+        Raises:
+            ValueError: a name that does not exist, a size below 1, a probability outside [0, 1), or both kinds of
+                input.
+        """
         records = [CELLS[choice.name] for choice in self.cells]
         if self.backbone is None and len(self.cells) != self.num_hidden_layers:
             raise ValueError(

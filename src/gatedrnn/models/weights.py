@@ -21,6 +21,8 @@ SIZES = (
 """Fields that are a size of some tensor."""
 FREE = 1 << 16
 """A size that is allowed whatever the weights are: a field may have no part in a model."""
+FREE_LAYERS = 64
+"""Layers that are allowed whatever the weights are: transformers loads files that hold only some of them."""
 
 
 def shapes_of(place: Path) -> dict[str, tuple[int, ...]]:
@@ -46,13 +48,14 @@ def check_counts(place: Path) -> None:
     elements = sum(torch.Size(shape).numel() for shape in shapes.values())
     sizes = {name: config.get(name) for name in SIZES}
     sizes |= {f"linear_path: {name}": size for name, size in (config.get("linear_path") or {}).items()}
-    asked = [(name, config.get(name), len(shapes)) for name in COUNTS]
+    most_layers = max(FREE_LAYERS, len(shapes))
+    asked = [(name, config.get(name), most_layers) for name in COUNTS]
     asked += [(name, size, max(FREE, elements)) for name, size in sizes.items()]
     for name, size, most in asked:
         if isinstance(size, int) and size > most:
             raise _unlike(place, f"{name} is {size:,}, and there are {len(shapes):,} tensors of {elements:,} numbers")
     layers, members = (config.get(name, 1) for name in COUNTS)
-    if isinstance(layers, int) and isinstance(members, int) and layers * members > len(shapes):
+    if isinstance(layers, int) and isinstance(members, int) and layers * members > most_layers:
         raise _unlike(place, f"{layers:,} layers of {members:,} members, and there are {len(shapes):,} tensors")
 
 
