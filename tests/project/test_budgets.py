@@ -1,0 +1,74 @@
+"""The code grows by a line in a diff: sizes of packages against budgets.csv, and counts against the limits here."""
+
+import budgets
+import pytest
+
+SIZES, COUNTS = budgets.sizes(budgets.sources()), budgets.counts(budgets.sources())
+MOST = {
+    "files": 319,
+    "public module constants": 765,
+    "calls of isinstance": 445,
+    "functions with 10 or more parameters": 74,
+    "context managers": 49,
+    "90th percentile of a function's statements": 14,
+}
+LEAST = {"comment lines, per mille": 3.5}
+SMALL = '''"""A module."""
+
+MOST = 3  # of anything
+_PRIVATE = 4
+
+
+class Held:
+    """A class."""
+
+    size: int = 1
+    """A field."""
+
+    def __enter__(self):
+        return self
+
+
+# Why this is so.
+def add(a, b, c, d, e, f, g, h, i, j):
+    """A function."""
+    if isinstance(a, int):
+        return a + b
+    return c  # noqa: RET505
+'''
+
+
+@pytest.mark.parametrize("package", SIZES)
+def test_a_package_is_no_larger_than_its_budget(package):
+    limits = budgets.read_limits()
+    assert package in limits, f"budgets.csv has no line for {package}, which has {SIZES[package]}"
+    for what, size, limit in zip(budgets.COLUMNS[1:], SIZES[package], limits[package], strict=True):
+        assert size <= limit, f"{package}: {size:,} {what}, its budget is {limit:,}"
+
+
+def test_budgets_name_packages_that_exist():
+    assert budgets.read_limits().keys() == SIZES.keys()
+
+
+@pytest.mark.parametrize("what", COUNTS)
+def test_what_makes_code_hard_to_read_does_not_grow(what):
+    if what in MOST:
+        assert COUNTS[what] <= MOST[what], f"{COUNTS[what]:,} {what}, at most {MOST[what]:,} are allowed"
+    else:
+        assert COUNTS[what] >= LEAST[what], f"{COUNTS[what]:,} {what}, at least {LEAST[what]:,} are asked for"
+
+
+def test_counts_are_those_of_a_module_counted_by_hand():
+    texts = {"kinds/small.py": SMALL, "top.py": "import math\n"}
+    assert budgets.sizes(texts)["kinds"] == budgets.Size(10, 22)
+    assert budgets.sizes(texts)["core"] == budgets.Size(10, 22)
+    assert budgets.sizes(texts)["all"] == budgets.Size(11, 23)
+    assert budgets.counts(texts) == {
+        "files": 2,
+        "public module constants": 1,
+        "calls of isinstance": 1,
+        "functions with 10 or more parameters": 1,
+        "context managers": 1,
+        "90th percentile of a function's statements": 3,
+        "comment lines, per mille": 43.5,
+    }
