@@ -101,6 +101,8 @@ def test_the_metric_of_a_result_is_what_chose_its_weights(trained, capsys):
     lines = [line for line in read_lines(run / "metrics.jsonl") if f"validation_{name}" in line]
     if kind != "number":  # whose network and linear path are weighed by validation afterwards
         assert result[f"validation_{name}"] == max(line[f"validation_{name}"] for line in lines)
+    validated = evaluated(capsys, run, "--split", "validation")
+    assert validated[name] == pytest.approx(result[f"validation_{name}"], rel=1e-5)
 
 
 def test_each_class_and_the_confusion_are_in_the_report(trained):
