@@ -159,15 +159,13 @@ def zero_masked_steps(output: Series, mask: Flags) -> Series:
     return torch.where(mask.unsqueeze(2), output, 0)
 
 
-def reversed_resets(resets: Flags, after: Tensor | None = None) -> Flags:
+def reversed_resets(resets: Flags) -> Flags:
     """Return the same cuts for a run from the last step to the first: a cut between t-1 and t comes before step t-1.
 
     Args:
         resets: (batch, time).
-        after: (batch,), whether there is a cut after the last step; none if None.
     """
-    last = torch.zeros_like(resets[:, :1]) if after is None else after.unsqueeze(1)
-    return torch.cat([resets[:, 1:], last], dim=1)
+    return torch.cat([resets[:, 1:], torch.zeros_like(resets[:, :1])], dim=1)
 
 
 def gaps_between_real_steps(gaps: Gaps, mask: Flags | None, resets: Flags | None, reverse: bool) -> Gaps:

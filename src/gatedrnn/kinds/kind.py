@@ -11,7 +11,6 @@ from torch.nn.utils.rnn import PackedSequence
 from gatedrnn.equations import Equations, InputGatedEquations
 from gatedrnn.kernels.backends import accumulation_dtype
 from gatedrnn.kinds.definition import ZoneoutMask
-from gatedrnn.kinds.ranks import TimeRanks
 from gatedrnn.shapes import Flags, Gaps, Series, StateTuple, Step
 
 StepResult: TypeAlias = tuple[Step, StateTuple]
@@ -37,7 +36,6 @@ class LayerView(Protocol):
     zoneout: float
     state_dropout: float
     _backend: str
-    _ranks: TimeRanks | None
     _stacks_states: bool
     batch_first: bool
 
@@ -206,8 +204,6 @@ class Kind:
     """Projections that act by their sign, with the gradient of a smooth function."""
     weight_init: str = "fan-in"
     """The default initialisation of weights."""
-    cuts_over_ranks: bool = False
-    """Whether a sequence can be cut along time over processes."""
     # A layer's other passes
     call: Callable[[LayerView, Any, Any], tuple[Tensor, Any] | None] = _nothing
     """The layer on an input and an `hx` as they were passed, without other arguments, as `torch.nn` runs it; None where

@@ -356,9 +356,7 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
                 start, zoneout = tuple(s[index] for s in state), self._zoneout(drawn)
                 last_input: StateTuple = ()
                 if self._wrapper.inputs > 1:
-                    series, start, last_input = self._wrapper.beside_the_last(
-                        series, start, mask, resets, number == 1, self._ranks
-                    )
+                    series, start, last_input = self._wrapper.beside_the_last(series, start, mask, resets, number == 1)
                 direction = Direction(series, start, weights, drawn.state, zoneout, mask, resets, number == 1, times)
                 path = by or self._kind.path(
                     self, Pass(drawn.state is not None, zoneout is not None, times is not None, direction)

@@ -17,7 +17,6 @@ from gatedrnn.kinds import kind_of
 from gatedrnn.kinds.definition import ZoneoutMask
 from gatedrnn.kinds.kind import Kind, Weights
 from gatedrnn.kinds.programs import remember
-from gatedrnn.kinds.ranks import TimeRanks
 from gatedrnn.layers.arguments import (
     check_blocks,
     check_dropout,
@@ -95,8 +94,6 @@ class RecurrentModule(nn.RNNBase):
     _backend: str = "auto"
     _reads_others: bool = False
     """Whether a tensor is read instead of a parameter, see `_flat_weights`."""
-    _ranks: TimeRanks | None = None
-    """Processes that sequences are cut over; see `gatedrnn.layers.context_parallel`."""
     _stacks_states: bool = True
     """Whether the states of a streamed step have an axis of layers; those of a single step's module have none."""
     cell: Equations
@@ -177,8 +174,6 @@ class RecurrentModule(nn.RNNBase):
         nn.Module.__setstate__(self, state)
         register_flop_formulas()
         self._kind, self._wrapper = kind_of(self.cell), type(self).wrapper(self.cell)
-        if "_all_weights" not in state:  # pickled before layers were an RNNBase
-            self._name_weights()
 
     def reset_parameters(self) -> None:
         """Initialise the parameters again by the layer's schemes."""

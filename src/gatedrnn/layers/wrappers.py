@@ -10,7 +10,6 @@ from torch.nn.functional import pad
 from gatedrnn.kernels.backends import exporting_to_onnx
 from gatedrnn.kinds.definition import over_time, reversed_resets
 from gatedrnn.kinds.kind import Weights
-from gatedrnn.kinds.ranks import TimeRanks
 from gatedrnn.shapes import Flags, Series, StateTuple, Step
 
 
@@ -53,14 +52,14 @@ class Wrapper:
 
     def beside_the_last(
         self, x: Series, state: StateTuple, mask: Flags | None = None, resets: Flags | None = None,
-        reverse: bool = False, ranks: TimeRanks | None = None,
+        reverse: bool = False,
     ) -> tuple[Series, StateTuple, StateTuple]:  # fmt: skip
         """Return the series that projections read, the equations' states, and other last states: none or the last
         input. Arguments as in `beside_the_last`."""
         if self.inputs == 1:
             return x, state, ()
         *states, before = state
-        series, last = beside_the_last(x, before, mask, resets, reverse, ranks)
+        series, last = beside_the_last(x, before, mask, resets, reverse)
         return series, tuple(states), (last,)
 
 
@@ -69,9 +68,8 @@ PLAIN = Wrapper()
 
 
 def beside_the_last(
-    x: Series, before: Step, mask: Flags | None, resets: Flags | None, reverse: bool,
-    ranks: TimeRanks | None = None,
-) -> tuple[Series, Step]:  # fmt: skip
+    x: Series, before: Step, mask: Flags | None, resets: Flags | None, reverse: bool
+) -> tuple[Series, Step]:
     """Return each step's input and, in the features after it, that of the real step before it (after it, if reversed).
 
     Args:
@@ -79,41 +77,22 @@ def beside_the_last(
         before: (batch, features or more): the last real input before the first step; further features are not read.
         mask: True for real steps.
         resets: True at t for a cut between t-1 and t, in both directions: nothing of before it is read after it.
-        ranks: processes that the sequence is cut over: `before` is then that of the whole, and so is the last input.
 
     Returns:
         (batch, time, 2 · features), and the last real input of all, 0 where a cut came after it, in the shape and dtype
         of `before`.
     """
     if reverse:
-        after = None if ranks is None or resets is None else ranks.cut_after(resets)
-        flags = None if resets is None else reversed_resets(resets, after).flip(1)
-        turned, real = x.flip(1), None if mask is None else mask.flip(1)
-        if ranks is None:
-            pairs, last = beside_the_last(turned, before, real, flags, reverse=False)
-        else:
-            pairs, last = _over_ranks(turned, before, real, flags, True, ranks)
+        flags = None if resets is None else reversed_resets(resets).flip(1)
+        real = None if mask is None else mask.flip(1)
+        pairs, last = beside_the_last(x.flip(1), before, real, flags, reverse=False)
         return pairs.flip(1), last
-    if ranks is not None:
-        return _over_ranks(x, before, mask, resets, False, ranks)
     steps, features = x.shape[1], x.shape[2]
     inputs = torch.cat([before[:, None, :features].to(x.dtype), x], dim=1)
     if mask is not None or resets is not None:
         inputs = _of_the_last_real_step(inputs, mask, resets)
     last = pad(inputs[:, steps].to(before.dtype), (0, before.shape[1] - features))
     return torch.cat([x, inputs[:, :steps]], dim=2), last
-
-
-def _over_ranks(
-    x: Series, before: Step, mask: Flags | None, resets: Flags | None, reverse: bool, ranks: TimeRanks
-) -> tuple[Series, Step]:
-    """Run one piece, in the order of the run: it keeps the last input or replaces it, which is a step of a scan."""
-    _, last = beside_the_last(x, torch.zeros_like(before), mask, resets, reverse=False)
-    real = x.new_full((len(x),), x.shape[1] > 0, dtype=torch.bool) if mask is None else mask.any(1)
-    untouched = ~real if resets is None else ~(real | resets.any(1))
-    keeps = untouched.to(before.dtype)[:, None].expand_as(before)[:, None, None]
-    incoming, end = ranks.between(keeps, last.unsqueeze(1), before.unsqueeze(1), reverse)
-    return beside_the_last(x, incoming.squeeze(1), mask, resets, reverse=False)[0], end.squeeze(1)
 
 
 def _of_the_last_real_step(inputs: Series, mask: Flags | None, resets: Flags | None) -> Series:

@@ -67,7 +67,7 @@ def _path(layer: LayerView, asked: Pass) -> Path:
 def _run(layer: LayerView, direction: Direction) -> SeriesResult:
     cell, weights, mask, resets = layer.cell, direction.weights, direction.mask, direction.resets
     if direction.reverse and resets is not None:
-        resets = reversed_resets(resets, None if layer._ranks is None else layer._ranks.cut_after(resets))
+        resets = reversed_resets(resets)
     projected = layer._project(direction.x, weights)
     wide = accumulation_dtype(projected.dtype)
     gates = split_gates(len(cell.projections), projected.to(wide))
@@ -80,8 +80,7 @@ def _run(layer: LayerView, direction: Direction) -> SeriesResult:
         transition = torch.where(real[..., None, None], transition, _identity_like(transition))
         drive = torch.where(real, drive, 0)
     reset_state = None if resets is None or "initial_state" not in weights else weights["initial_state"].to(wide)
-    along_time = block_scan if layer._ranks is None else layer._ranks.block_scan
-    h, last = along_time(
+    h, last = block_scan(
         transition, drive, direction.state[0].to(wide), resets=resets, reset_state=reset_state,
         reverse=direction.reverse, backend=layer._backend,
     )  # fmt: skip
@@ -186,5 +185,5 @@ BLOCK = Kind(
     equations=lambda cell: is_of(cell, BlockScanEquations),
     backends=_backends, path=_path, stream=_stream, shapes=_shapes, calls=_calls, insides=_insides,
     tracking=_tracking, sources=_no_sources, why_no_program=lambda cell: None, fill_bias=_fill_bias,
-    straight_through=lambda cell: cell.straight_through, cuts_over_ranks=True,
+    straight_through=lambda cell: cell.straight_through,
 )  # fmt: skip

@@ -87,5 +87,5 @@ LOG_SPACE = replace(
     SCAN,
     equations=lambda cell: is_of(cell, PositiveScanEquations) and getattr(cell, "log_space", False),
     backends=lambda layer: (), path=_path, stream=lambda layer, x, hx: None, step=lambda layer, x, state: None,
-    check_layer=_check_layer, check_input=_check_input, cuts_over_ranks=False,
+    check_layer=_check_layer, check_input=_check_input,
 )  # fmt: skip

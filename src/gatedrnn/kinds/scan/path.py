@@ -112,9 +112,7 @@ def _path(layer: LayerView, asked: Pass) -> Path:
             )
         return Path("one linear_scan, backend reference", "no kernel takes part in a transform", _gates_in_torch)
     between = None
-    if layer._ranks is not None:
-        between = f"the sequence is cut over {layer._ranks.size} processes"
-    elif not _has_kernel(cell, device):
+    if not _has_kernel(cell, device):
         between = _why_no_program(cell) or f"no kernel computes the gates of {cell.name} here"
     elif asked.zones_out:
         between = "zoneout acts between gates and scan"
@@ -151,8 +149,7 @@ def _gates_in_torch(layer: LayerView, direction: Direction) -> SeriesResult:
         cell, gates, _diagonals(cell, direction.weights), mask, gaps, direction.dropped, direction.zoneout
     )
     reset_state = _reset_state(direction.weights, resets)
-    along_time = linear_scan if layer._ranks is None else layer._ranks.linear_scan
-    h, last = along_time(
+    h, last = linear_scan(
         decay, drive, direction.state[0].to(drive.dtype), resets=resets,
         reset_state=None if reset_state is None else reset_state.to(drive.dtype), reverse=direction.reverse,
         backend=layer._backend,
@@ -185,10 +182,10 @@ def in_kernel(layer: LayerView, direction: Direction, starts: Tensor, resets: Fl
 
 
 def _cuts(layer: LayerView, direction: Direction) -> Flags | None:
-    """Return the resets in the order of the run, with the cut to the next process's piece."""
+    """Return the resets in the order of the run."""
     if direction.resets is None or not direction.reverse:
         return direction.resets
-    return reversed_resets(direction.resets, None if layer._ranks is None else layer._ranks.cut_after(direction.resets))
+    return reversed_resets(direction.resets)
 
 
 def _diagonals(cell: Equations, weights: Weights) -> list[Channels]:
@@ -323,7 +320,6 @@ SCAN = Kind(
     equations=lambda cell: is_of(cell, ScanEquations),
     backends=_backends, path=_path, stream=_stream, step=_step, shapes=_shapes, calls=_calls, insides=_insides,
     tracking=_tracking, sources=_sources, why_no_program=_why_no_program, gaps=_gaps, fill_bias=clamp_decay,
-    cuts_over_ranks=True,
 )  # fmt: skip
 
 
