@@ -1,10 +1,10 @@
 """The equations of one unit, without parameters: the base classes of cells. A layer adds weights and runs over time."""
 
-from abc import ABC, abstractmethod
+from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Mapping
 from functools import cache, cached_property
-from inspect import signature
-from typing import ClassVar, Literal, NamedTuple, TypeAlias, final
+from inspect import Signature, signature
+from typing import Any, ClassVar, Literal, NamedTuple, NoReturn, TypeAlias, final
 
 import numpy as np
 import torch
@@ -108,7 +108,21 @@ class Diagonal(NamedTuple):
     """Whether it multiplies the state after the step instead of the one before it."""
 
 
-class Equations(ABC):
+class _Immutable(ABCMeta):
+    """The class of classes whose objects do not change once the outermost constructor has returned."""
+
+    def __call__(cls, *arguments: Any, **options: Any) -> Any:
+        made = super().__call__(*arguments, **options)
+        vars(made)["_is_made"] = True
+        return made
+
+    @property
+    def __signature__(cls) -> Signature:
+        # `inspect` would show that of `__call__`.
+        return signature(cls.__init__.__get__(cls))  # type: ignore[misc]
+
+
+class Equations(metaclass=_Immutable):
     """The equations of one gated unit: `step`, from state to state.
 
     A cell may have these methods too; a missing one is None.
@@ -122,7 +136,8 @@ class Equations(ABC):
       it.
 
     Options of a cell are keyword arguments of its constructor, each with a default of type bool, int, float or str, and
-    are attributes of the same name.
+    are attributes of the same name. No attribute can be set after the constructor: kernels and the shapes of weights
+    are made from the equations once.
     """
 
     name: ClassVar[str]
@@ -150,6 +165,23 @@ class Equations(ABC):
     fill_diagonals: ClassVar[Callable[..., None] | None] = None
     fill_as_authors: ClassVar[Callable[..., None] | None] = None
     numpy: ClassVar[Callable[..., "NumpyStep"] | None] = None
+
+    def __init__(self) -> None:
+        """A cell without options."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if "_is_made" in vars(self):
+            self._refuse_change(name)
+        super().__setattr__(name, value)
+
+    def __delattr__(self, name: str) -> NoReturn:
+        self._refuse_change(name)
+
+    def _refuse_change(self, name: str) -> NoReturn:
+        raise AttributeError(
+            f"{type(self).__name__}.{name} cannot be changed once the equations are made, for kernels are made of them "
+            "as they are; make a new layer, with another value of the option"
+        )
 
     @abstractmethod
     def step(self, projected: tuple[Step, ...], state: tuple[State, ...], recurrent: Recurrent) -> tuple[State, ...]:

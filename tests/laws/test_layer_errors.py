@@ -172,7 +172,7 @@ def test_a_cell_of_ones_own_that_lacks_something_is_told_what():
 
     for members, error, said in (
         ({"name": None}, TypeError, "Own must say its name"),
-        ({"__init__": with_parameter}, TypeError, r"Own\.scale: a parameter made in __init__ is none of the layer's"),
+        ({"__init__": with_parameter}, TypeError, r"Own\.scale is a tensor or a module, which nothing would train"),
         *(({"states": wrong}, TypeError, states) for wrong in (2, ("c",), ("h", "h"), ["h"], ("h", "2 c"))),
         ({"decay_gates": {"door": 1}}, ValueError, "decay_gates names 'door', which is none of its projections"),
         ({"decay_gates": {"gate": 2}}, ValueError, "the signs of decay_gates are 1"),

@@ -68,8 +68,8 @@ def forget(*names: str) -> None:
     for name in names:
         for table in (CELLS, programs.CLASSES, programs.EQUATIONS):
             table.pop(name, None)
-        for key in [key for key in programs._MADE if key[0] == name]:
-            del programs._MADE[key]
+        for key in [key for key in programs.PROGRAMS if key[0] == name]:
+            del programs.PROGRAMS[key]
 
 
 def results(layer: RecurrentLayer, backend: str, x: Tensor, hx: StateTuple, flags: Named, twice: bool) -> list[Tensor]:

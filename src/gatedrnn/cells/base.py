@@ -12,7 +12,7 @@ import torch
 
 from gatedrnn.cells.functions import Activation
 from gatedrnn.equations import Equations, Option, options_of
-from gatedrnn.kinds.programs import CLASSES, remember
+from gatedrnn.kinds import programs
 from gatedrnn.layers import RecurrentLayer, SingleStep
 from gatedrnn.layers.layer import HiddenT
 
@@ -122,8 +122,8 @@ def register(
     if (taken.__module__, taken.__qualname__) != (layer.__module__, layer.__qualname__):
         raise ValueError(f"the name {name!r} is taken by {taken.__module__}.{taken.__qualname__}; choose another")
     record = CELLS[name] = CellRecord(layer, single_step, tuple(variants))
-    CLASSES[name] = record.equations
+    programs.CLASSES[name] = record.equations
     # An exported graph names equations by their word, so those of every variant must be found.
     for options in ({}, *record.variants):
-        remember(record.equations(**options), anew=True)
+        programs.register(record.equations(**options), anew=True)
     return layer

@@ -30,6 +30,7 @@ def check_cell(cell: Equations) -> None:
             something else than it must.
         ValueError: declarations that contradict each other, or a weight that no equation reads.
     """
+    _refuse_tensors(cell)
     if type(cell) in _TRIED:
         return
     _check_declarations(cell)
@@ -39,17 +40,27 @@ def check_cell(cell: Equations) -> None:
     _TRIED.add(type(cell))
 
 
+def _refuse_tensors(cell: Equations) -> None:
+    """Refuse tensors of the equations' own: no layer would move, save or train them, and no kernel reads them."""
+    for holder in (cell, *type(cell).__mro__):
+        for name, value in vars(holder).items():
+            if _holds_tensor(value):
+                raise TypeError(
+                    f"{type(cell).__name__}.{name} is a tensor or a module, which nothing would train or save; name a "
+                    "weight in diagonals and read it by recurrent.diagonal, or make it a number"
+                )
+
+
+def _holds_tensor(value: object) -> bool:
+    elements = value.values() if isinstance(value, dict) else value if isinstance(value, (tuple, list)) else ()
+    return isinstance(value, Tensor | nn.Module) or any(map(_holds_tensor, elements))
+
+
 def _check_declarations(cell: Equations) -> None:
     title = type(cell).__name__
     for name in ("name", "projections"):
         if not getattr(cell, name, None):
             raise TypeError(f"{title} must say its {name}, see gatedrnn.equations.Equations")
-    for name, value in vars(cell).items():
-        if isinstance(value, nn.Parameter | nn.Module):
-            raise TypeError(
-                f"{title}.{name}: a parameter made in __init__ is none of the layer's, so that nothing would train it; "
-                "name it in diagonals and read it by recurrent.diagonal, or make it a number"
-            )
     if not isinstance(cell.projections, tuple) or not all(isinstance(name, str) for name in cell.projections):
         raise TypeError(
             f"{title}.projections must be a tuple of names, such as ('candidate', 'update'), got {cell.projections!r}"

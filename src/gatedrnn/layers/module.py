@@ -13,10 +13,9 @@ from torch.nn.functional import layer_norm as normalised
 from gatedrnn.equations import Equations, Option
 from gatedrnn.kernels.matmul import linear
 from gatedrnn.kernels.op import register_flop_formulas
-from gatedrnn.kinds import kind_of
+from gatedrnn.kinds import kind_of, programs
 from gatedrnn.kinds.definition import ZoneoutMask
 from gatedrnn.kinds.kind import Kind, Weights
-from gatedrnn.kinds.programs import remember
 from gatedrnn.layers.arguments import (
     check_blocks,
     check_dropout,
@@ -164,7 +163,7 @@ class RecurrentModule(nn.RNNBase):
     def _set_cell(self, cell: Equations) -> None:
         self.cell, self._kind, self._wrapper = cell, kind_of(cell), type(self).wrapper(cell)
         check_cell(cell)
-        remember(cell)
+        programs.register(cell)
         self._kind.why_no_program(cell)  # traced here, for `torch.compile` cannot look into it
 
     def __getstate__(self) -> dict[str, Any]:

@@ -170,7 +170,7 @@ def test_three_states_with_an_output_of_their_own(dtype, bias, flags, bidirectio
 @pytest.mark.parametrize("cell, names", [("three-states", ()), ("para-gru", FLAGS[-1])])
 def test_the_op_is_registered_as_torch_wants_it(cell, names):
     equations, flags = CELLS[cell].equations(), flags_of(names, 2, 4)
-    programs.remember(equations)
+    programs.register(equations)
     joined = torch.randn((len(equations.diagonals) + 3 * bool(names)) * 5)
     x, by_channel, starts = (
         t.requires_grad_() for t in (torch.randn(2, 4, 15), joined, torch.randn(2, 5 * len(equations.states)))
