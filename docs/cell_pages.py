@@ -21,9 +21,6 @@ from gatedrnn.study.settings import LADDERS
 DOCS = Path(__file__).parent
 FEATURES, HIDDEN = 6, 12
 """Sizes of a layer that differ, so that a shape tells which it has; every block size divides the second."""
-OF_ALL = re.compile(r"\n\n(?=(?:Equations|Args|Inputs|Outputs|Raises|Example)\b)")
-
-OURS = [made for record in CELLS.values() for made in (record.layer, record.single_step) if made]
 
 GREEK = "beta", "delta", "gamma", "nu", "theta"
 FUNCTIONS = {"sigmoid": r"\sigma", **{name: rf"\{name}" for name in ("tanh", "exp", "log")}}
@@ -82,14 +79,6 @@ def parts(docstring: str) -> tuple[str, str, str]:
     """The summary, the equations and the notes of a docstring of equations."""
     summary, lines, *notes = inspect.cleandoc(docstring).split("\n\n")
     return summary, lines, "\n\n".join(notes)
-
-
-def own(docstring: str) -> str:
-    """A docstring without the arguments and shapes of all: the cell's summary, options and example."""
-    sections = OF_ALL.split(inspect.cleandoc(docstring))
-    before = sections[: next(i for i, part in enumerate(sections) if part.startswith("Equations"))]
-    example = [part for part in sections if part.startswith("Example")]
-    return "\n\n".join([*before, *example])
 
 
 def related(name: str) -> list[str]:
@@ -243,7 +232,7 @@ def as_markdown(text: str) -> str:
 
 def summary(name: str) -> str:
     """The first paragraph of a layer's docstring."""
-    return " ".join(own(CELLS[name].layer.__doc__).split("\n\n")[0].split())
+    return " ".join(inspect.cleandoc(CELLS[name].layer.__doc__).split("\n\n")[0].split())
 
 
 @cache
@@ -282,13 +271,6 @@ def write(app) -> None:
             path.write_text(text, encoding="utf-8")
 
 
-def shorten(app, what, name, obj, options, lines):
-    """Leave out of a cell's docstring what is said of all."""
-    if obj in OURS and "Equations:" in lines:
-        lines[:] = [*own("\n".join(lines)).split("\n"), ""]
-
-
 def setup(app):
     app.connect("builder-inited", write)
-    app.connect("autodoc-process-docstring", shorten, priority=300)
     return {"parallel_read_safe": True}

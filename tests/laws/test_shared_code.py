@@ -49,3 +49,16 @@ def test_a_signature_has_the_arguments_of_the_base_and_the_options_of_the_equati
         options = [p.replace(kind=Parameter.KEYWORD_ONLY) for p in signature(record.equations).parameters.values()]
         assert list(signature(made).parameters.values()) == [*shared, *options], made
         assert {p.name: p.default for p in options} == record.options, made
+
+
+def test_a_subclass_with_a_constructor_of_its_own_shows_that_one():
+    class Square(CELLS["gru"].layer):
+        def __init__(self, size):
+            super().__init__(size, size)
+
+    class SquareCell(CELLS["gru"].single_step):
+        def __init__(self, size):
+            super().__init__(size, size)
+
+    for made in (Square, SquareCell):
+        assert list(signature(made).parameters) == ["size"] and made(3).input_size == 3

@@ -268,8 +268,6 @@ def test_a_page_of_a_cell_has_its_equations_rendered_and_its_example_runs(name):
     namespace = {}
     exec(re.search(r"```python\n(.*?)```", page, re.S)[1], namespace)
     assert namespace["output"].shape == (4, 20, 16) and namespace["y"].shape == (4, 16)
-    own = cell_pages.own(CELLS[name].layer.__doc__)
-    assert "Equations:" not in own and "input_size: features" not in own and "Example:" in own
 
 
 def test_the_guide_names_the_cells_that_take_gaps():

@@ -38,7 +38,7 @@ from gatedrnn.layers.arguments import (
 )
 from gatedrnn.layers.dropout import NO_MASKS, DropoutMasks
 from gatedrnn.layers.graphs import for_script, whole_as_node
-from gatedrnn.layers.module import RecurrentModule, document
+from gatedrnn.layers.module import RecurrentModule, signature_with_options
 from gatedrnn.ops.dropout import dropout
 from gatedrnn.shapes import Features, Flags, Gaps, Hidden, InputStep, Series, States, StateTuple, Step, time_first
 
@@ -47,26 +47,24 @@ HiddenT = TypeVar("HiddenT", bound=Hidden, default=Any)
 
 
 class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
-    """A cell over time, stacked, with the signature of `torch.nn.LSTM`.
+    """A cell over time, stacked, with the signature of `torch.nn.LSTM`: the base of all layers.
 
-    A user's own cell is a subclass that names its equations:
-
-        @register
-        class LeakyAverage(RecurrentLayer):
-            cell_class = LeakyAverageEquations
+    A subclass names its equations, as the example does; `register` makes it known to models and commands. Options of
+    the equations are keyword arguments of the layer.
 
     Args:
-        input_size: features of the input.
-        hidden_size: channels of the state.
-        num_layers: layers; each reads the output of the layer below.
+        input_size: features of the input, 1 or more.
+        hidden_size: channels of the state, 1 or more.
+        num_layers: layers, 1 or more; each reads the output of the layer below.
         bias: False for no biases.
         batch_first: True for (batch, time, features) in and out; False, torch's default, for (time, batch, features).
         dropout: probability with which an element of the output between layers is zeroed, in training; not after the
             last layer.
         bidirectional: adds a second set of weights that runs from the last step to the first; outputs are concatenated,
             forward first.
-        proj_size: if above 0, outputs are projected to this size (`weight_hr_l0`).
-        device, dtype: those of the parameters.
+        proj_size: if above 0, outputs are projected to this size (`weight_hr_l0`). In an LSTM, whose gates read the
+            projection, it must be below hidden_size.
+        device, dtype: those of the parameters; a floating-point dtype.
         zoneout: probability with which a step leaves an element of the state as it was, in training; in evaluation the
             expectation. Krueger et al. 2017 (arXiv:1606.01305).
         input_dropout: probability with which a feature of each layer's input is zeroed for a whole sequence. Gal &
@@ -82,6 +80,17 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
         longest_time_scale: the longest time scale of bias_init "time-scales", the default of scan cells: steps, 2 at
             least; 64 if None. About the length over which the state must remember at the start of training.
 
+    Weights:
+        weight_ih_l0: (gates · hidden_size, input_size), a block of rows for each of the cell's `projections`, in order.
+        weight_hh_l0: (gates · hidden_size, hidden_size), of cells whose gates read the state through a matrix; with
+            proj_size columns if they read the projection.
+        bias_ih_l0: (gates · hidden_size,), unless `bias` is False; `bias_hh_l0` alike, of cells with a second bias.
+        weight_hr_l0: (proj_size, hidden_size), with `proj_size`.
+        weight_norm_l0: (gates · hidden_size,), with `layer_norm`; begins at 1.
+
+        Further ones are the cell's own. Layer k has `_lk` in the place of `_l0`, and reads as many features as the
+        layer below puts out; the reversed direction has `_reverse` behind that.
+
     Inputs: input, hx
         input: (time, batch, input_size), or (batch, time, input_size) with `batch_first`, or (time, input_size), or a
             `PackedSequence`.
@@ -89,6 +98,7 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
             num_layers · directions, (L, hidden_size) for an unbatched input. If gates read the projection, the first
             has proj_size channels; the input of the step before, of cells that read it, is as wide as the widest
             input of a layer. None: the layer's initial state.
+        mask, resets, gaps, dropout_masks, wide_state: keyword arguments, see `forward`.
 
     Outputs: output, h_n
         output: like input with directions · (proj_size or hidden_size) features; a `PackedSequence` for one.
@@ -97,6 +107,19 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
     Raises:
         TypeError, ValueError, RuntimeError: where `torch.nn.LSTM` raises them; for names and rates out of range; for
             equations that return something else than they must.
+
+    Example:
+        >>> class AverageEquations(gatedrnn.equations.ScanEquations):
+        ...     name = "average"
+        ...     projections = ("candidate",)
+        ...
+        ...     def coefficients(self, candidate):
+        ...         return torch.full_like(candidate, 0.9), 0.1 * candidate
+        >>> class Average(gatedrnn.RecurrentLayer):
+        ...     cell_class = AverageEquations
+        >>> output, h_n = Average(3, 8, batch_first=True)(torch.randn(2, 5, 3))
+        >>> tuple(output.shape), tuple(h_n.shape)
+        ((2, 5, 8), (1, 2, 8))
     """
 
     if TYPE_CHECKING:
@@ -117,8 +140,10 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        if "cell_class" in vars(cls):
-            document(cls, cls.cell_class, RecurrentLayer)
+        if "__init__" in vars(cls):
+            cls.__signature__ = None  # that of its own constructor, not the one of the class above it
+        elif "cell_class" in vars(cls):
+            cls.__signature__ = signature_with_options(RecurrentLayer, cls.cell_class)
 
     @property
     def backend(self) -> str:

@@ -3,7 +3,7 @@
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from inspect import Parameter, cleandoc, signature
+from inspect import Parameter, Signature, signature
 from typing import Any, ClassVar
 
 import torch
@@ -54,26 +54,12 @@ def shown_options(cell: Equations) -> list[str]:
     return [f"{name}={value!r}" for name, value in cell.chosen_options.items()]
 
 
-def document(module: type[nn.Module], equations: type[Equations], base: type[nn.Module]) -> None:
-    """Add the equations and the base's arguments, inputs and outputs to a module's docstring, and the cell's options to
-    its signature."""
-    if base.__doc__ is not None:  # `python -OO` leaves all docstrings out
-        module.__doc__ = _documentation(module, equations, cleandoc(base.__doc__))
+def signature_with_options(base: type[nn.Module], equations: type[Equations]) -> Signature:
+    """Return the signature of the base's constructor with the cell's options, which `help` and editors show."""
     made = signature(base.__init__)
     options = (each.replace(kind=Parameter.KEYWORD_ONLY) for each in signature(equations).parameters.values())
     fixed = [parameter for parameter in made.parameters.values() if parameter.kind is not Parameter.VAR_KEYWORD]
-    module.__signature__ = made.replace(parameters=[*fixed[1:], *options])  # type: ignore[attr-defined]
-
-
-def _documentation(module: type[nn.Module], equations: type[Equations], shared: str) -> str:
-    text = cleandoc(module.__doc__ or "")
-    lines = cleandoc(equations.__doc__ or "").replace("\n", "\n    ").replace("    \n", "\n")
-    states = equations.states
-    if isinstance(states, tuple) and len(states) > 1:  # what else they are, `check_cell` refuses in words
-        shared = shared.replace("hx: ", f"hx: ({', '.join(map(str, states))}), ", 1)
-    summary, example = text.partition("\n\nExample:")[::2]
-    parts = [summary, f"Equations:\n    {lines}", shared[shared.index("Args:") :]]
-    return "\n\n".join(parts) + (f"\n\nExample:{example}" if example else "") + "\n"
+    return made.replace(parameters=[*fixed[1:], *options])
 
 
 class RecurrentModule(nn.RNNBase):
@@ -86,6 +72,7 @@ class RecurrentModule(nn.RNNBase):
     A subclass names its equations: `cell_class = MyEquations`.
     """
 
+    __signature__: ClassVar[Signature | None]
     cell_class: ClassVar[type[Equations]]
     """The equations; keyword arguments of theirs are keyword arguments of the layer."""
     wrapper: "ClassVar[staticmethod[[Any], Wrapper]]" = staticmethod(lambda cell: PLAIN)

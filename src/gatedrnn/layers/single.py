@@ -1,5 +1,6 @@
 """One step of one cell as a module, shaped like `torch.nn.LSTMCell`."""
 
+from inspect import Signature
 from typing import TYPE_CHECKING, Any, ClassVar, Generic
 
 import torch
@@ -19,7 +20,7 @@ from gatedrnn.layers.arguments import (
 )
 from gatedrnn.layers.graphs import for_script, whole_as_node
 from gatedrnn.layers.layer import HiddenT, RecurrentLayer
-from gatedrnn.layers.module import document, shown_options
+from gatedrnn.layers.module import shown_options, signature_with_options
 from gatedrnn.shapes import Hidden, InputStep, StateTuple, Step
 
 
@@ -47,13 +48,16 @@ class SingleStep(nn.RNNCellBase, Generic[HiddenT]):
 
         def __call__(self, input: Tensor, hx: HiddenT | None = None, *, wide_state: bool = False) -> HiddenT: ...
 
+    __signature__: ClassVar[Signature | None]
     layer_class: ClassVar[type[RecurrentLayer[Any]]]
     __constants__ = ["input_size", "hidden_size", "bias"]
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        if "layer_class" in vars(cls):
-            document(cls, cls.layer_class.cell_class, SingleStep)
+        if "__init__" in vars(cls):
+            cls.__signature__ = None  # that of its own constructor
+        elif "layer_class" in vars(cls):
+            cls.__signature__ = signature_with_options(SingleStep, cls.layer_class.cell_class)
 
     def __init__(
         self, input_size: int, hidden_size: int, bias: bool = True, device: torch.device | str | None = None,
