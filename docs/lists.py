@@ -14,9 +14,9 @@ import cell_pages
 from field_docstrings import docstrings
 
 from gatedrnn.data import TASKS
+from gatedrnn.laws.laws import FIRST, GENERATION, LAWS
 from gatedrnn.study.settings import ContenderSettings, ProbeSettings, SearchSettings
 from gatedrnn.training.settings import CellSettings, ModelSettings, TrainSettings
-from gatedrnn.verify.laws import FIRST, GENERATION, LAWS
 
 RESULTS = Path(__file__).parents[1] / "results"
 

@@ -22,7 +22,7 @@ ELSEWHERE = {
     "gatedrnn.training.outcomes": "into memory",
     "gatedrnn.data.frames": "into memory, for a sum; and a caller's data in a folder of temporary files",
     "gatedrnn.data.stream": "in the folder of a cache's entry",
-    "gatedrnn.verify.feeding": "into memory",
+    "gatedrnn.laws.modes": "into memory",
     "gatedrnn.kernels.cpu.store": "a cache of its own, under another name first",
 }
 """Modules that write otherwise, and where."""

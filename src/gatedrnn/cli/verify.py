@@ -57,9 +57,9 @@ def verify(
         json_: Print the file of all values, and no tables.
         output: JSON file of all values; scripts go into a folder of the same name.
     """
+    from gatedrnn.laws.language_models import families
     from gatedrnn.records import write_whole
     from gatedrnn.verify import check, report
-    from gatedrnn.verify.language import families
 
     console, started = Console(), time.perf_counter()
     progress = Console(stderr=True)

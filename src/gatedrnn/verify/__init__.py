@@ -8,9 +8,9 @@ Example:
 """
 
 from gatedrnn.errors import LawsBroken as LawsBroken
-from gatedrnn.verify.asking import cases as cases
-from gatedrnn.verify.asking import check as check
-from gatedrnn.verify.outcome import Outcome as Outcome
-from gatedrnn.verify.outcome import Report as Report
-from gatedrnn.verify.subject import Note as Note
-from gatedrnn.verify.subject import Subject as Subject
+from gatedrnn.laws.report import Outcome as Outcome
+from gatedrnn.laws.report import Report as Report
+from gatedrnn.laws.subject import Note as Note
+from gatedrnn.laws.subject import Subject as Subject
+from gatedrnn.laws.suite import cases as cases
+from gatedrnn.laws.suite import check as check

@@ -8,11 +8,11 @@ import torch
 from torch import Tensor, nn
 
 from gatedrnn.kinds import kind_of
+from gatedrnn.laws.suite import check
 from gatedrnn.layers import RecurrentLayer
 from gatedrnn.layers.arguments import takes
 from gatedrnn.registry import CELLS, CellChoice
 from gatedrnn.shapes import StateTuple
-from gatedrnn.verify.asking import check
 from gatedrnn.verify.decay import wrong_change
 from gatedrnn.verify.definition import Sequences, initial_states, run_by_definition
 from gatedrnn.verify.modes import CASES, LOG_SPACE, Case, ExecutionMode, as_tuple, cases_for, whole

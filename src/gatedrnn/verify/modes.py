@@ -9,10 +9,10 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from gatedrnn.equations import Equations
 from gatedrnn.kinds import kind_of
+from gatedrnn.laws import modes
 from gatedrnn.layers import RecurrentLayer, Wrapper
 from gatedrnn.names import REGULARISERS
 from gatedrnn.shapes import Flags, Hidden, Series, StateTuple
-from gatedrnn.verify import feeding
 from gatedrnn.verify.definition import Sequences
 
 ExecutionMode: TypeAlias = Callable[[RecurrentLayer, Sequences], tuple[Series, StateTuple]]
@@ -72,7 +72,7 @@ def steps_of(layer: RecurrentLayer) -> Run:
 
 
 def whole(layer: RecurrentLayer, s: Sequences) -> tuple[Series, StateTuple]:
-    output, state = feeding.whole(calls(layer), s)
+    output, state = modes.whole(calls(layer), s)
     return output, _without_time(layer, state)
 
 
@@ -91,12 +91,12 @@ def time_first(layer: RecurrentLayer, s: Sequences) -> tuple[Series, StateTuple]
 
 
 def steps(layer: RecurrentLayer, s: Sequences) -> tuple[Series, StateTuple]:
-    output, state = feeding.in_chunks(steps_of(layer), s, range(1, s.shape[1]))
+    output, state = modes.in_chunks(steps_of(layer), s, range(1, s.shape[1]))
     return output, as_tuple(state)
 
 
 def chunks(layer: RecurrentLayer, s: Sequences, wide_state: bool = True) -> tuple[Series, StateTuple]:
-    output, state = feeding.in_chunks(calls(layer, wide_state), s, (1, s.shape[1] // 2))
+    output, state = modes.in_chunks(calls(layer, wide_state), s, (1, s.shape[1] // 2))
     return output, _without_time(layer, state)
 
 

@@ -10,12 +10,12 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
+from gatedrnn.laws.report import Report
 from gatedrnn.records import environment, write_whole
 from gatedrnn.registry import CELLS
 from gatedrnn.terminal import Console
 from gatedrnn.verify.contract import DTYPES, Check, check_cell
 from gatedrnn.verify.length import check_lengths
-from gatedrnn.verify.outcome import Report
 
 
 def verify(cells: Sequence[str] = (), dtypes: Sequence[str] = tuple(DTYPES)) -> Iterator[Check]:

@@ -1,20 +1,14 @@
-"""The only table of tolerances, for the tests and for `gatedrnn verify` alike; it is never loosened."""
+"""The tolerances of our cells, for the tests and for `gatedrnn verify` alike; they are never loosened.
 
-from typing import NamedTuple
+A tolerance is a fraction of the largest expected value or of 1, whichever is more.
+"""
 
 import torch
 from torch import Tensor
 
-
-class Tolerance(NamedTuple):
-    """Largest absolute error, as a fraction of the largest expected value or of 1, whichever is more."""
-
-    output: float
-    gradient: float
-
+from gatedrnn.laws.tolerances import Tolerance as Tolerance
 
 ROUNDED = "bfloat16 against float64"
-ANY_DOUBLE, ANY_SINGLE = "any layer in float64", "any layer in float32"
 NARROW_STATE = "bfloat16 in chunks whose state is rounded between them, against float64"
 
 TOLERANCES: dict[torch.dtype | str, Tolerance] = {
@@ -24,9 +18,6 @@ TOLERANCES: dict[torch.dtype | str, Tolerance] = {
     torch.float16: Tolerance(output=2**-11, gradient=2**-10),  # half a unit in the last place is 2**-12
     # A whole computation in bfloat16 against none: every product's result is rounded, and what reads it moves along.
     ROUNDED: Tolerance(output=2**-4, gradient=2**-4),
-    # A stranger's layer, relative to the largest value itself: two orders of its operations, whatever they are.
-    ANY_DOUBLE: Tolerance(output=1e-9, gradient=1e-8),
-    ANY_SINGLE: Tolerance(output=1e-4, gradient=1e-3),
     # Three chunks of plain sequences; measured over all cells, away from kinks: 0.010 and 0.018.
     NARROW_STATE: Tolerance(output=2**-6, gradient=2**-5),
 }

@@ -17,8 +17,8 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
 from gatedrnn.errors import UsageError, reason, unknown
+from gatedrnn.laws.subject import SourceText, Subject, is_plain, kept_as_it_is, made, made_call
 from gatedrnn.registry import CELLS
-from gatedrnn.verify.subject import SourceText, Subject, is_plain, kept_as_it_is, made, made_call
 
 Askable: TypeAlias = "Subject | nn.Module | Callable[..., object] | str"
 """All that stands for a recurrent module: itself, what makes one, a word that names one."""
@@ -154,10 +154,10 @@ def _of_module(
     module: Any, name: str, features: int, source: SourceText | None
 ) -> Subject:  # fmt: skip
     """Return the subject of a module: the first way to call it that carries a state."""
-    from gatedrnn.verify import language
+    from gatedrnn.laws import language_models
 
-    if language.is_language_model(module):
-        return language.of_model(module, name)
+    if language_models.is_language_model(module):
+        return language_models.of_model(module, name)
     features = next(
         (getattr(module, key) for key in ATTRIBUTES if isinstance(getattr(module, key, None), int)), features
     )
@@ -264,9 +264,9 @@ def named(word: str, *, input_size: int = 4, hidden_size: int = 6) -> Subject:
             f"{word!r}: name a layer as PACKAGE.MODULE:CLASS, FILE.py:FUNCTION, transformers:TYPE or a cell"
         )
     if place == "transformers":
-        from gatedrnn.verify import language
+        from gatedrnn.laws import language_models
 
-        return language.family(what)
+        return language_models.family(what)
     try:
         if "" not in sys.path and os.getcwd() not in sys.path:
             sys.path.insert(0, os.getcwd())

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, TypeAlias
 import torch
 from torch import Tensor
 
-from gatedrnn.verify import feeding
+from gatedrnn.laws import modes
 
 
 class CaseSizes(NamedTuple):
@@ -107,10 +107,10 @@ def _order(sizes: CaseSizes) -> dict[str, Any]:
 
 
 FINITE = Law(
-    "finite", "Finite inputs give finite outputs.", feeding.whole, feeding.whole,
+    "finite", "Finite inputs give finite outputs.", modes.whole, modes.whole,
 )  # fmt: skip
 SAME_AGAIN = Law(
-    "the same again", "The same inputs give the same outputs when they are fed again.", feeding.whole, feeding.whole,
+    "the same again", "The same inputs give the same outputs when they are fed again.", modes.whole, modes.whole,
 )  # fmt: skip
 PRECISION = "float32 against float64"
 FIRST = (FINITE, SAME_AGAIN)
@@ -119,132 +119,132 @@ FIRST = (FINITE, SAME_AGAIN)
 LAWS = (
     Law(
         "step by step", "One step after another, with the state carried, gives what the whole sequence gives.",
-        feeding.in_chunks, feeding.whole, ("state",), _every_step, gradients=True, least=TWO_STEPS,
+        modes.in_chunks, modes.whole, ("state",), _every_step, gradients=True, least=TWO_STEPS,
     ),
     Law(
         "in two chunks", "Two chunks, with the state carried, give what the whole sequence gives.",
-        feeding.in_chunks, feeding.whole, ("state",), _one_cut, gradients=True, least=TWO_STEPS,
+        modes.in_chunks, modes.whole, ("state",), _one_cut, gradients=True, least=TWO_STEPS,
     ),
     Law(
         "prefill, then steps", "A first chunk, and then one step after another, gives what the whole sequence gives.",
-        feeding.in_chunks, feeding.whole, ("state",), _prefill, least=TWO_STEPS,
+        modes.in_chunks, modes.whole, ("state",), _prefill, least=TWO_STEPS,
     ),
     Law(
         "uneven chunks", "Chunks of one step and of many, in turn, give what the whole sequence gives.",
-        feeding.in_chunks, feeding.whole, ("state",), _uneven, least=TWO_STEPS,
+        modes.in_chunks, modes.whole, ("state",), _uneven, least=TWO_STEPS,
     ),
     Law(
         "any length", "Sequences of 2, 63 and 1,000 steps give in two chunks what they give whole.",
-        feeding.in_chunks, feeding.whole, ("state",), _one_cut, least=TWO_STEPS, lengths=(2, 63, 1000),
+        modes.in_chunks, modes.whole, ("state",), _one_cut, least=TWO_STEPS, lengths=(2, 63, 1000),
     ),
     Law(
         "from a given state", "From a state that is given, two chunks give what the whole sequence gives.",
-        feeding.in_chunks, feeding.whole, ("state", "plain state"), _one_cut, given_state=True, gradients=True,
+        modes.in_chunks, modes.whole, ("state", "plain state"), _one_cut, given_state=True, gradients=True,
         least=TWO_STEPS,
     ),
     Law(
         "inputs and state left as they are", "A call changes neither its inputs nor the state that it is given.",
-        feeding.left_as_it_was, feeding.as_it_was, ("state", "plain state"), _cut, least=TWO_STEPS,
+        modes.left_as_it_was, modes.as_it_was, ("state", "plain state"), _cut, least=TWO_STEPS,
     ),
     Law(
         "a state copied", "A state that was copied goes on as it was, whatever its copy was fed.",
-        feeding.continued_twice, feeding.continued, ("state",), _cut, least=TWO_STEPS,
+        modes.continued_twice, modes.continued, ("state",), _cut, least=TWO_STEPS,
     ),
     Law(
         "a row alone", "A row of a batch gives what it gives alone, and its state goes on alike.",
-        feeding.whole, feeding.rows_alone, gradients=True, least=TWO_ROWS,
+        modes.whole, modes.rows_alone, gradients=True, least=TWO_ROWS,
     ),
     Law(
         "a row alone, in chunks", "A row of a batch that is fed in chunks gives what it gives in chunks alone.",
-        feeding.in_chunks, feeding.rows_alone_in_chunks, ("state",), _one_cut, least=TWO_ROWS,
+        modes.in_chunks, modes.rows_alone_in_chunks, ("state",), _one_cut, least=TWO_ROWS,
     ),
     Law(
         "rows in another order", "Rows in another order give the same, in that order.",
-        feeding.rows_reversed, feeding.whole, least=TWO_ROWS,
+        modes.rows_reversed, modes.whole, least=TWO_ROWS,
     ),
     Law(
         "a fresh row beside a running one", "A row that begins beside one that runs on gives what each gives alone.",
-        feeding.joined_on_the_way, feeding.apart_on_the_way, ("state", "axis"), _cut, least=TWO_ROWS,
+        modes.joined_on_the_way, modes.apart_on_the_way, ("state", "axis"), _cut, least=TWO_ROWS,
     ),
     Law(
         "causality", "What comes later changes nothing before it.",
-        feeding.before_a_change, feeding.before_the_cut, ("one direction",), _cut, least=TWO_STEPS,
+        modes.before_a_change, modes.before_the_cut, ("one direction",), _cut, least=TWO_STEPS,
     ),
     Law(
         "strides", "Inputs whose elements do not lie side by side in memory give the same.",
-        feeding.strided, feeding.whole,
+        modes.strided, modes.whole,
     ),
     Law(
         "deep copy", "A deep copy of the module gives the same.",
-        feeding.deep_copied, feeding.itself, ("copies",), of_module=True,
+        modes.deep_copied, modes.itself, ("copies",), of_module=True,
     ),
     Law(
         "pickle", "What pickle gives back of the module gives the same.",
-        feeding.pickled, feeding.itself, ("pickle",), of_module=True,
+        modes.pickled, modes.itself, ("pickle",), of_module=True,
     ),
     Law(
         "save and load", "A module of other weights that has loaded the saved ones gives the same.",
-        feeding.saved, feeding.itself, ("copies", "parameters"), of_module=True,
+        modes.saved, modes.itself, ("copies", "parameters"), of_module=True,
     ),
     Law(
         "training mode", "Without dropout, training mode computes what evaluation mode computes.",
-        feeding.trained, feeding.itself, ("copies", "no dropout"), of_module=True,
+        modes.trained, modes.itself, ("copies", "no dropout"), of_module=True,
     ),
     Law(
         "padded on the right", "Masked steps after the real ones change no real step.",
-        feeding.masked, feeding.unpadded, ("mask",), _right, gradients=True, least=TWO_STEPS,
+        modes.masked, modes.unpadded, ("mask",), _right, gradients=True, least=TWO_STEPS,
     ),
     Law(
         "padded on the left", "Masked steps before the real ones change no real step.",
-        feeding.masked, feeding.unpadded, ("mask",), _left, gradients=True, least=TWO_STEPS,
+        modes.masked, modes.unpadded, ("mask",), _left, gradients=True, least=TWO_STEPS,
     ),
     Law(
         "rows of unequal length, right", "In a batch padded on the right each row gives what it gives alone.",
-        feeding.masked, feeding.unpadded, ("mask",), _ragged_right, gradients=True, least=TWO_ROWS,
+        modes.masked, modes.unpadded, ("mask",), _ragged_right, gradients=True, least=TWO_ROWS,
     ),
     Law(
         "rows of unequal length, left", "In a batch padded on the left each row gives what it gives alone.",
-        feeding.masked, feeding.unpadded, ("mask",), _ragged_left, gradients=True, least=TWO_ROWS,
+        modes.masked, modes.unpadded, ("mask",), _ragged_left, gradients=True, least=TWO_ROWS,
     ),
     Law(
         "on after padding on the right", "After masked steps on the right a run goes on from the last real step.",
-        feeding.on_after_masked, feeding.on_after_unpadded, ("state", "mask"), _ragged_right, more=True, least=TWO_ROWS,
+        modes.on_after_masked, modes.on_after_unpadded, ("state", "mask"), _ragged_right, more=True, least=TWO_ROWS,
     ),
     Law(
         "on after padding on the left", "After masked steps on the left a run goes on from the last real step.",
-        feeding.on_after_masked, feeding.on_after_unpadded, ("state", "mask"), _ragged_left, more=True, least=TWO_ROWS,
+        modes.on_after_masked, modes.on_after_unpadded, ("state", "mask"), _ragged_left, more=True, least=TWO_ROWS,
     ),
     Law(
         "packed", "A PackedSequence gives for each row what the row gives alone.",
-        feeding.packed, feeding.unpadded, ("packed",), _ragged_right, gradients=True, least=TWO_ROWS,
+        modes.packed, modes.unpadded, ("packed",), _ragged_right, gradients=True, least=TWO_ROWS,
     ),
     Law(
         "on after packed", "After a PackedSequence a run goes on from each row's last step.",
-        feeding.on_after_packed, feeding.on_after_unpadded, ("state", "packed"), _ragged_right, more=True,
+        modes.on_after_packed, modes.on_after_unpadded, ("state", "packed"), _ragged_right, more=True,
         least=TWO_ROWS,
     ),
     Law(
         "resets", "A reset, or a boundary between documents, gives what separate sequences give.",
-        feeding.reset, feeding.cut_apart, ("resets",), _resets, gradients=True, least=TWO_STEPS,
+        modes.reset, modes.cut_apart, ("resets",), _resets, gradients=True, least=TWO_STEPS,
     ),
     Law(
         "a cache reordered", "Rows that a cache takes in another order go on in that order.",
-        feeding.reordered, feeding.ordered_from_the_start, ("state", "reorder"), _order, least=TWO_ROWS,
+        modes.reordered, modes.ordered_from_the_start, ("state", "reorder"), _order, least=TWO_ROWS,
     ),
 )  # fmt: skip
 
 GENERATION = (
     Law(
         "generate", "Greedy generation chooses the token of the largest logit of a whole forward.",
-        feeding.shortfall, feeding.shortfall, ("generate",),
+        modes.shortfall, modes.shortfall, ("generate",),
     ),
     Law(
         "generate, padded on the left", "Prompts padded on the left are continued as each is alone.",
-        feeding.shortfall_of_padded, feeding.shortfall_of_padded, ("generate", "mask"), _ragged_left, least=TWO_ROWS,
+        modes.shortfall_of_padded, modes.shortfall_of_padded, ("generate", "mask"), _ragged_left, least=TWO_ROWS,
     ),
     Law(
         "generate, prefill in chunks", "A prompt that is read in chunks is continued as one that is read whole.",
-        feeding.shortfall, feeding.shortfall, ("generate", "prefill"), lambda sizes: {"prefill_chunk_size": sizes.cut},
+        modes.shortfall, modes.shortfall, ("generate", "prefill"), lambda sizes: {"prefill_chunk_size": sizes.cut},
         least=TWO_STEPS,
     ),
 )  # fmt: skip

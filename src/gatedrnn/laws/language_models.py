@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from gatedrnn.errors import UsageError, reason, unknown
-from gatedrnn.verify.subject import Call, Module, Note, SourceText, Subject, made, made_call
+from gatedrnn.laws.subject import Call, Module, Note, SourceText, Subject, made, made_call
 
 IMPORTS = "import torch, transformers"
 WIDTHS = (32, 128)

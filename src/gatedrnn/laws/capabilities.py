@@ -9,8 +9,8 @@ import torch
 from torch import nn
 from torch.utils._pytree import tree_map
 
-from gatedrnn.verify.case import as_results, worst_of
-from gatedrnn.verify.subject import Subject, batch_axis, is_plain, made
+from gatedrnn.laws.case import as_results, worst_of
+from gatedrnn.laws.subject import Subject, batch_axis, is_plain, made
 
 NUDGE = 1e-9
 """A change of all parameters that float32 does not see: where outputs follow it in proportion, none is cast inside."""

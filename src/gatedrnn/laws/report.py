@@ -11,8 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from gatedrnn.errors import LawsBroken
+from gatedrnn.laws.laws import CaseSizes
 from gatedrnn.terminal import Console, plain
-from gatedrnn.verify.laws import CaseSizes
 
 Verdict: TypeAlias = Literal["holds", "fails", "noted", "not applicable", "stopped"]
 WORDS: dict[Verdict, str] = {

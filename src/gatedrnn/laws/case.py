@@ -12,10 +12,10 @@ from torch import Tensor
 from torch.utils._pytree import tree_leaves, tree_map
 
 from gatedrnn.errors import CannotBeAsked, reason
-from gatedrnn.verify.laws import FINITE, FIRST, GENERATION, SAME_AGAIN, CaseSizes, Law
-from gatedrnn.verify.script import accepted
-from gatedrnn.verify.subject import Arguments, State, Subject, is_plain
-from gatedrnn.verify.tolerances import ANY_DOUBLE, ANY_SINGLE, TOLERANCES
+from gatedrnn.laws.laws import FINITE, FIRST, GENERATION, SAME_AGAIN, CaseSizes, Law
+from gatedrnn.laws.script import accepted
+from gatedrnn.laws.subject import Arguments, State, Subject, is_plain
+from gatedrnn.laws.tolerances import TOLERANCES
 
 USUAL_STEPS = 64
 """Steps up to which the table's tolerances hold as they are."""
@@ -222,7 +222,7 @@ def worst_of(
     actual: Results, expected: Results, dtype: torch.dtype, steps: int = 1, *, exact: bool = False, least: float = 0
 ) -> Fault:  # fmt: skip
     """Return the largest error relative to what is allowed there, which grows as rounding errors add up at random."""
-    tolerance = TOLERANCES[ANY_DOUBLE if dtype == torch.float64 else ANY_SINGLE]
+    tolerance = TOLERANCES[dtype]
     if actual.keys() != expected.keys():
         missing = sorted(actual.keys() ^ expected.keys())
         return Fault(math.inf, 0.0, f"{', '.join(missing)} is returned one way and not the other")

@@ -7,9 +7,9 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, MambaConfig
 
+from gatedrnn.laws.language_models import families
 from gatedrnn.models import GatedRNNConfig, GatedRNNForCausalLM
 from gatedrnn.verify import check
-from gatedrnn.verify.language import families
 
 BROKEN = {"jamba": "in two chunks", "mamba": "step by step", "rwkv": "padded on the left"}
 """Families whose faults are asked for by name: a later version of transformers may mend them."""

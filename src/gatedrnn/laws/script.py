@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gatedrnn.verify import feeding
-from gatedrnn.verify.laws import GENERATION, CaseSizes, Law, Way
-from gatedrnn.verify.subject import Arguments, SourceText, Subject
+from gatedrnn.laws import modes
+from gatedrnn.laws.laws import GENERATION, CaseSizes, Law, Way
+from gatedrnn.laws.subject import Arguments, SourceText, Subject
 
 GENERATE = (
     "generate = lambda x, mask=None, **options: layer.generate(x, attention_mask=torch.ones_like(x) if mask is None "
@@ -22,10 +22,10 @@ GRADIENTS = (
     "for y in (expected, actual))"
 )
 LARGEST = "print(max((a - b).abs().max().item() for a, b in zip(actual, expected)))  # 0 expected"
-PAIRS = (feeding.whole, feeding.itself, feeding.in_chunks, feeding.strided, feeding.deep_copied, feeding.pickled,
-         feeding.saved, feeding.trained, feeding.left_as_it_was, feeding.as_it_was)  # fmt: skip
+PAIRS = (modes.whole, modes.itself, modes.in_chunks, modes.strided, modes.deep_copied, modes.pickled,
+         modes.saved, modes.trained, modes.left_as_it_was, modes.as_it_was)  # fmt: skip
 """Ways that return a state beside the outputs."""
-AS_IT_IS = (feeding.whole, feeding.itself)
+AS_IT_IS = (modes.whole, modes.itself)
 """References that a script writes as a plain call."""
 
 
@@ -114,8 +114,8 @@ def _quoted(functions: list[Callable[..., Any]]) -> str:
         del definition.body[0]
         texts[function.__name__] = ast.unparse(tree)
         names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-        todo += [getattr(feeding, name) for name in sorted(names) if inspect.isfunction(getattr(feeding, name, None))
-                 and getattr(feeding, name).__module__ == feeding.__name__]  # fmt: skip
+        todo += [getattr(modes, name) for name in sorted(names) if inspect.isfunction(getattr(modes, name, None))
+                 and getattr(modes, name).__module__ == modes.__name__]  # fmt: skip
     return "\n".join(texts.values())
 
 

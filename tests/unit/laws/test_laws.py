@@ -12,10 +12,10 @@ from refusals import refused
 from torch import nn
 
 from gatedrnn.errors import TookTooLong, UsageError
+from gatedrnn.laws.adapters import subject_of
 from gatedrnn.processes import limited
 from gatedrnn.registry import CELLS
 from gatedrnn.verify import LawsBroken, Subject, cases, check
-from gatedrnn.verify.entries import subject_of
 
 TORCH = (nn.RNN, nn.LSTM, nn.GRU, nn.RNNCell, nn.LSTMCell, nn.GRUCell)
 
@@ -511,7 +511,7 @@ class Endless(Loop):
 
 
 def test_a_first_call_that_does_not_end_is_refused(monkeypatch):
-    monkeypatch.setattr("gatedrnn.verify.asking.BEGIN", 0.5)
+    monkeypatch.setattr("gatedrnn.laws.suite.BEGIN", 0.5)
     refused(UsageError, "Endless takes more than 0.5 s for its first call", check, Endless, seconds=0.5)
 
 

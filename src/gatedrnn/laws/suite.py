@@ -10,14 +10,14 @@ from unittest import SkipTest
 import torch
 
 from gatedrnn.errors import CannotBeAsked, TookTooLong, UsageError, reason, unknown
+from gatedrnn.laws.adapters import Askable, subject_of
+from gatedrnn.laws.capabilities import abilities_of, axis_of, in_double
+from gatedrnn.laws.case import NONE, WIDTHS, LawCase, worst_of
+from gatedrnn.laws.laws import FIRST, GENERATION, LAWS, PRECISION, CaseSizes, Law
+from gatedrnn.laws.report import Outcome, Report, Verdict
+from gatedrnn.laws.script import script_of
+from gatedrnn.laws.subject import Subject, kept_as_it_is
 from gatedrnn.processes import limited
-from gatedrnn.verify.abilities import abilities_of, axis_of, in_double
-from gatedrnn.verify.case import NONE, WIDTHS, LawCase, worst_of
-from gatedrnn.verify.entries import Askable, subject_of
-from gatedrnn.verify.laws import FIRST, GENERATION, LAWS, PRECISION, CaseSizes, Law
-from gatedrnn.verify.outcome import Outcome, Report, Verdict
-from gatedrnn.verify.script import script_of
-from gatedrnn.verify.subject import Subject, kept_as_it_is
 
 DRAWS, ENOUGH = (1, 2, 3, 4, 5), 2
 """Seeds of inputs. A law holds where it holds on the first of them. Where it does not, all are drawn, and it fails
