@@ -38,7 +38,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = "src/gatedrnn"
 SCOPE = (
     "cells", "equations.py", "codegen", "layers", "kinds", "ops", "kernels/op.py", "kernels/backends.py", "kernels/cpu",
-    "data", "study/statistics.py", "study/verdict.py", "train/checkpoint.py", "train/shards.py", "train/outcomes.py",
+    "data", "study/statistics.py", "study/verdict.py", "training/checkpoint.py", "training/outcomes.py",
     "manifest.py", "records.py",
 )  # fmt: skip
 OUTSIDE = ("gpu.py",)

@@ -12,7 +12,7 @@ from gatedrnn.records import Json, cores, read_json, write_whole
 
 MANIFEST = "manifest.json"
 HEADING = f"# Its sum is in {MANIFEST}: settings of another run belong in another folder.\n"
-"""First line of a settings file whose folder has a manifest; without the line, it was written before there was one."""
+"""First line of a settings file, whose folder has a manifest."""
 LOG = logging.getLogger("gatedrnn")
 
 Entry: TypeAlias = dict[str, int | str]
@@ -63,15 +63,9 @@ def facts(folder: Path) -> dict[str, Json]:
         held = read_json(path)
     except Damaged as error:
         raise Damaged(f"{error}; remove it to go on without a check") from error
-    if isinstance(held, dict) and held and all(_is_sum(value) for value in held.values()):
-        return {"files": {name: {"sha256": digest} for name, digest in held.items()}}  # of a checkpoint, at first
     if not isinstance(held, dict) or held.pop("sha256", None) != _sum(held):
         raise Damaged(f"{path}: does not match its own sum; remove it to go on without a check")
     return held
-
-
-def _is_sum(value: Any) -> bool:
-    return isinstance(value, str) and len(value) == 64
 
 
 def _sum(held: dict[str, Any]) -> str:
@@ -124,10 +118,8 @@ def say_what_is_made_again(folder: Path) -> None:
 
 
 def is_expected(settings: Path) -> bool:
-    """Whether the folder of a settings file has a manifest; if it had one, a line says that nothing is checked."""
+    """Whether the folder of a settings file has its manifest; where it has not, a line says that nothing is checked."""
     if (settings.parent / MANIFEST).exists():
         return True
-    with settings.open(encoding="utf-8", errors="replace") as file:
-        if file.readline() == HEADING:
-            LOG.warning("%s: is missing; files of this folder are not checked", settings.parent / MANIFEST)
+    LOG.warning("%s: is missing; files of this folder are not checked", settings.parent / MANIFEST)
     return False

@@ -714,11 +714,12 @@ def refused_from_python(names: Mapping[str, str] | None = None) -> Iterator[None
 
 def _refused(error: "ValidationError") -> str:
     """A sentence on settings that are refused; of an unknown one with the nearest that exists."""
-    from gatedrnn.training.settings import setting_names
+    from gatedrnn.training.settings import REMOVED, setting_names
 
     for fault in error.errors():
         if fault["type"] == "extra_forbidden":
-            return unknown("setting", str(fault["loc"][-1]), setting_names())
+            name = str(fault["loc"][-1])
+            return f"{name} {REMOVED[name]}" if name in REMOVED else unknown("setting", name, setting_names())
     return in_one_line(error)
 
 

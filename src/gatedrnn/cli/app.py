@@ -151,11 +151,10 @@ def _named_task(command: App, tokens: Sequence[str]) -> str:
 
 
 def _read_config(path: Path) -> dict[str, Any]:
-    """A YAML mapping of settings, those of an earlier version as of this one; the error for another file names it."""
+    """A YAML mapping of settings, without removed ones that were off; the error for another file names it."""
     import yaml
 
-    from gatedrnn.data.settings import own_settings
-    from gatedrnn.training.settings import with_cell_options
+    from gatedrnn.training.settings import REMOVED
 
     try:
         content = read_yaml(path)
@@ -172,8 +171,11 @@ def _read_config(path: Path) -> dict[str, Any]:
             )
         if name in settings:
             raise UsageError(f"--config {path}: the key {key!r} is there twice, with _ and with -")
-        settings[name] = value
-    return with_cell_options(own_settings(settings))
+        if name not in REMOVED:
+            settings[name] = value
+        elif value:
+            raise UsageError(f"--config {path}: the key {key!r} {REMOVED[name]}")
+    return settings
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -12,6 +12,7 @@ from pydantic.fields import FieldInfo
 from gatedrnn.data import TASKS, Settings, data_settings
 from gatedrnn.data.settings import TaskSettings, belongs, tasks_with
 from gatedrnn.training.recipes import recipe_of, with_options
+from gatedrnn.training.settings import REMOVED
 
 Command = Callable[..., None]
 
@@ -80,6 +81,8 @@ def with_flags_of(
 def unknown_flag(error: UnknownOptionError, task: str) -> str:
     """The message for a flag that a command does not have with a task; it names the tasks that have it, if any."""
     name = (error.token.keyword or error.token.value).partition("=")[0].strip("-[]").replace("-", "_")
+    if name in REMOVED:
+        return f"--{name.replace('_', '-')} {REMOVED[name]}"
     owners = tasks_with(name)
     return belongs(name, owners, task) if owners else " ".join(str(error).split())
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal, TypeAlias
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, PositiveInt, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PositiveInt, field_validator
 
 from gatedrnn.errors import UsageError, nearest
 from gatedrnn.names import PROBES
@@ -397,12 +397,6 @@ def data_settings(task: str, **given: object) -> "DataSettings":
     return settings
 
 
-def own_settings(given: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """Settings without the defaults of other tasks than the one that they name, which earlier versions wrote too."""
-    fields = TASKS.get(str(given.get("task")), TaskSettings).model_fields
-    return {name: value for name, value in given.items() if name in fields or not _is_default(name, value)}
-
-
 def tasks_with(field: str) -> list[str]:
     """The tasks that have a setting of that name."""
     return [task for task, settings in TASKS.items() if field in settings.model_fields]
@@ -426,13 +420,8 @@ def _of_its_task(values: object) -> object:
     """A mapping as the settings of the task that it names."""
     if not isinstance(values, dict):
         return values
-    flat = own_settings(values)
+    flat = dict(values)
     return data_settings(str(flat.pop("task", "")), **flat)
-
-
-def _is_default(name: str, value: object) -> bool:
-    plain = tuple(value) if isinstance(value, list) else value
-    return any(TASKS[task].model_fields[name].default == plain for task in tasks_with(name))
 
 
 DataSettings: TypeAlias = Annotated[

@@ -2,13 +2,13 @@
 
 from typing import Literal
 
-from pydantic import Field, JsonValue, PositiveInt, field_validator, model_validator
+from pydantic import Field, PositiveInt, field_validator, model_validator
 
 from gatedrnn.data import DataSettings, Settings
 from gatedrnn.data.settings import Seed, unknown_name
 from gatedrnn.names import PROBES
 from gatedrnn.study.space import Space
-from gatedrnn.training.settings import CellWord, ModelSettings, RunSettings, TrainSettings, canonical, with_cell_options
+from gatedrnn.training.settings import CellWord, ModelSettings, RunSettings, TrainSettings, canonical
 
 LADDERS = {
     "lstm": ("lstm", "lstm-no-output-gate", "lstm-input-gated", "lstm-normalized", "minlstm"),
@@ -108,18 +108,6 @@ class CompareSettings(Settings):
     data: DataSettings
     model: ModelSettings
     train: TrainSettings
-
-    @model_validator(mode="before")
-    @classmethod
-    def _of_earlier_versions(cls, values: dict[str, JsonValue]) -> dict[str, object]:
-        """Options of cells were settings of the model."""
-        settings: dict[str, object] = dict(values)
-        who, model = values.get("contenders"), values.get("model")
-        if isinstance(who, dict) and isinstance(model, dict):
-            flat = with_cell_options({**model, "cells": who.get("cells")})
-            cells = flat.pop("cells")
-            settings |= {"model": flat, "contenders": {**who, "cells": cells} if cells is not None else who}
-        return settings
 
     @model_validator(mode="after")
     def _same_steps_for_all(self) -> "CompareSettings":

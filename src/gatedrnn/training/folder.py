@@ -21,7 +21,7 @@ from gatedrnn.records import Json, naming, read_json, read_yaml, write_whole
 from gatedrnn.training import checkpoint
 from gatedrnn.training.outcomes import OUTCOMES, Outcomes, write_outcomes
 from gatedrnn.training.result import RunResult, read_record
-from gatedrnn.training.settings import RunSettings
+from gatedrnn.training.settings import REMOVED, RunSettings
 
 SETTINGS = "settings.json"
 """The file in a checkpoint of the settings that it was taken with."""
@@ -58,7 +58,7 @@ class RunFolder:
         ours = settings.flat()
         if self.config.exists():
             held = self._held_settings()
-            theirs = as_of_now(held, lambda: RunSettings.from_flat(held).flat())
+            theirs = as_of_now(held, lambda: _settings_of(held).flat())
             if theirs != ours:
                 changed = differences(theirs, ours)
                 raise FolderTaken(
@@ -94,7 +94,7 @@ class RunFolder:
         """
         held = self._held_settings()
         try:
-            return RunSettings.from_flat(held)
+            return _settings_of(held)
         except (ValidationError, TypeError) as error:
             raise Damaged(f"{self.config}: holds no whole settings of a run ({reason(error)})") from error
 
@@ -133,10 +133,8 @@ class RunFolder:
         Raises:
             Damaged: it was taken with others.
         """
-        if not (folder / SETTINGS).exists():  # it was taken before checkpoints had them
-            return
         held = cast(dict[str, Json], read_json(folder / SETTINGS))
-        theirs = as_of_now(held, lambda: RunSettings.from_flat(held).flat())
+        theirs = as_of_now(held, lambda: _settings_of(held).flat())
         length = {name: value for name, value in settings.flat().items() if name in LENGTH}
         if {**theirs, **length} != settings.flat():
             change = differences(theirs, settings.flat(), words=("in its checkpoint", "now"))
@@ -193,7 +191,7 @@ class RunFolder:
         text = result.text()
         sums = self._listed()  # of settings and data: from the beginning
         for path in (self.config, self.data):
-            sums.setdefault(path.name, manifest.entry_at(path))  # of a run begun before there were manifests
+            sums.setdefault(path.name, manifest.entry_at(path))  # the user may have removed the manifest
         for name in (self.metrics.name, self.outcomes.name, _MODEL_SUMS, _TESTED_SUMS):
             if (self.path / name).exists():  # a trial has no model
                 sums[name] = manifest.entry_at(self.path / name)
@@ -219,12 +217,18 @@ class RunFolder:
         none.
         """
         kept = checkpoint.newest(self.checkpoints)
-        if kept is None or not (kept / SETTINGS).exists():
+        if kept is None:
             return ""
         return differences(read_json(kept / SETTINGS), held, words=("in its checkpoint", "now"))
 
     def _listed(self) -> dict[str, manifest.Entry]:
         return manifest.read(self.path) if (self.path / manifest.MANIFEST).exists() else {}
+
+
+def _settings_of(held: Mapping[str, Any]) -> RunSettings:
+    """The settings that a folder of this version or an earlier one holds. What was removed is left out, off or on: a
+    finished model is whole in any case, and of a checkpoint in parts `Sharing.load` says so."""
+    return RunSettings.from_flat({name: value for name, value in held.items() if name not in REMOVED})
 
 
 def _as_yaml(settings: RunSettings) -> str:
@@ -246,24 +250,16 @@ class MetricsLog:
         """Put the lines so far into a checkpoint."""
         (folder / self.path.name).write_bytes(self.path.read_bytes() if self.path.exists() else b"")
 
-    def go_back(self, step: int, folder: Path | None) -> None:
-        """Go back to the lines of a checkpoint of that step; say so where one of them was changed or lost since."""
-        kept = None if folder is None else folder / self.path.name
-        if kept is None or not kept.exists():  # it was taken before checkpoints had lines
-            self.cut_back(step)
-            return
-        lines = kept.read_bytes()
-        if not (self.path.exists() and self.path.read_bytes().startswith(lines)):
-            LOG.warning("%s: is damaged; its lines are taken from checkpoint %s", self.path, kept.parent.name)
-        write_whole(self.path, lines)
-
-    def cut_back(self, step: int) -> None:
-        """Drop every line after `step`, and a last line that a kill left incomplete."""
-        if step == 0:
+    def go_back(self, checkpoint: Path | None) -> None:
+        """Go back to the lines of a checkpoint, to none where there is no checkpoint; say so where one of them was
+        changed or lost since."""
+        if checkpoint is None:
             self.path.unlink(missing_ok=True)
-        elif self.path.exists():
-            kept = [json.dumps(line) + "\n" for line in _lines(self.path) if line["step"] <= step]
-            write_whole(self.path, "".join(kept).encode())
+            return
+        lines = (checkpoint / self.path.name).read_bytes()
+        if not (self.path.exists() and self.path.read_bytes().startswith(lines)):
+            LOG.warning("%s: is damaged; its lines are taken from checkpoint %s", self.path, checkpoint.name)
+        write_whole(self.path, lines)
 
 
 def read_metrics(path: Path) -> list[dict[str, float]]:

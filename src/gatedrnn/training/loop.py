@@ -50,7 +50,7 @@ from gatedrnn.training.refit import AGAIN, REFIT, Fitted, TrainAgain, fit_again
 from gatedrnn.training.resources import check_compiler, check_room, compile_kernels
 from gatedrnn.training.result import PlainPart, RunMeasured, RunResult
 from gatedrnn.training.settings import RunSettings
-from gatedrnn.training.sharing import Replicas, Sharing
+from gatedrnn.training.sharing import Sharing
 from gatedrnn.training.text_parts import begin_from_texts
 
 LOG = logging.getLogger("gatedrnn")
@@ -263,12 +263,7 @@ class Trainer:
         if settings.train.compile:
             check_compiler()
             model.compile()
-        if settings.shard:
-            from gatedrnn.training.sharing import Shards  # which imports much of torch.distributed
-
-            self.sharing: Sharing = Shards(self.accelerator, model, self._optimizer)
-        else:
-            self.sharing = Replicas(self.accelerator, model, self._optimizer)
+        self.sharing = Sharing(self.accelerator, model, self._optimizer)
         self.model, self.bare = self.sharing.model, self.sharing.bare
         self.average = MovingAverage(self.bare, settings.train.average) if settings.train.average else None
         self.state = RunState(plateau=Plateau(settings.train.patience), processes=self.accelerator.num_processes)
@@ -303,7 +298,7 @@ class Trainer:
                 set_seed(int(SeedSequence([self.settings.seed, self.state.step, rank]).generate_state(1)[0]))
                 self.state.processes = processes
         if self.accelerator.is_main_process:
-            self.log.go_back(self.state.step, newest)
+            self.log.go_back(newest)
         self.accelerator.wait_for_everyone()
 
     def fit(self, on_step: OnStep | None, stop: SignalFlag, workers: int = 0) -> None:
@@ -402,8 +397,7 @@ class Trainer:
                 for split in data.evaluation
             }
         result = self._result(evaluations, 0.0 if fitted is None else fitted.seconds, self._plain_part())
-        model = self.sharing.whole(lambda: build_model(settings, data))
-        model.config.path_share = self.bare.config.path_share
+        model = self.bare
         if fitted is not None:
             final = fitted.final.config
             model.config.update({"shrinkage": final.shrinkage, "bands": final.bands})

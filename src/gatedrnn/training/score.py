@@ -10,7 +10,6 @@ from typing import cast
 import numpy as np
 from transformers import PreTrainedTokenizerFast
 
-from gatedrnn import manifest
 from gatedrnn.data import Examples, Lanes, RunningText, TaskData, Windows
 from gatedrnn.data.corpus import read_corpus
 from gatedrnn.data.frames import OnDisk
@@ -18,13 +17,12 @@ from gatedrnn.data.language import EVALUATION_LENGTH
 from gatedrnn.data.stream import tokenise_with
 from gatedrnn.errors import DataError, UsageError
 from gatedrnn.models import GatedRNNConfig, GatedRNNForForecasting
-from gatedrnn.training.evaluate import evaluate, text_scores, token_losses
+from gatedrnn.training.evaluate import text_scores, token_losses
 from gatedrnn.training.finished import data_of, labelled_by, open_finished, open_tested
 from gatedrnn.training.folder import RunFolder
 from gatedrnn.training.forecast_scores import tally_streams, tally_windows
-from gatedrnn.training.loop import accelerator_for
 from gatedrnn.training.metrics import Answers, ClassScore, classes_of, every_score, tables_of
-from gatedrnn.training.outcomes import Outcomes, read_outcomes, write_outcomes
+from gatedrnn.training.outcomes import Outcomes, read_outcomes
 from gatedrnn.training.predict import (
     IGNORED,
     SEVERAL,
@@ -224,18 +222,11 @@ def _identity(tokenizer: PreTrainedTokenizerFast) -> str:
 
 
 def outcomes_of(path: Path, data: TaskData) -> dict[str, Outcomes]:
-    """The outcomes of a finished run by split; of one that an earlier version trained, its model is evaluated again.
+    """The outcomes of a finished run by split.
 
     Raises:
         Damaged: the file is not as it was written.
     """
     folder = RunFolder(path)
-    if not folder.outcomes.exists() and not folder.lists(folder.outcomes.name):
-        LOG.info("%s: has no outcomes of single examples; its model is evaluated again", path)
-        model, accelerator = open_tested(path).model, accelerator_for(folder.settings())
-        model.to(accelerator.device)
-        outcomes = {split: evaluate(model, part, accelerator).outcomes for split, part in data.evaluation.items()}
-        write_outcomes(folder.outcomes, outcomes)
-        manifest.add(path, folder.outcomes.name)
     folder.check(folder.outcomes.name)
     return read_outcomes(folder.outcomes)

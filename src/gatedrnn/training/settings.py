@@ -94,6 +94,8 @@ CellWord = Annotated[str, AfterValidator(_checked)]
 a recipe may have another for the bare name. Or a backbone: `transformer`, `models/own.py:Own`."""
 StackWord = Annotated[str, AfterValidator(_checked_each)]
 """One such word for all layers, or one a layer, joined by commas."""
+REMOVED = {"shard": "was removed: every process has all weights; leave it out"}
+"""Settings that files of earlier versions have, off or on, with what to do where one is on."""
 
 
 def backbone_of(cell: str) -> str | None:
@@ -282,8 +284,6 @@ class TrainSettings(Settings):
 class CellSettings(Settings):
     """The cell of a single run."""
 
-    expert = ("shard",)
-
     cell: StackWord = "mingru"
     """Name of the cell, as `gatedrnn describe` lists it, with options as in gru:reset_after=false; or one a layer,
     joined by commas."""
@@ -294,8 +294,6 @@ class CellSettings(Settings):
     threads: int = Field(default_factory=threads_for, ge=1)
     """Threads of torch; all cores, or OMP_NUM_THREADS, if not given. Part of the run, since another number may sum in
     another order."""
-    shard: bool = False
-    """Under torchrun, each process keeps a part of the weights, their gradients and moments (FSDP2), not all."""
 
 
 class RunSettings(Settings):
@@ -306,8 +304,6 @@ class RunSettings(Settings):
     seed: Seed = 0
     threads: int = Field(1, ge=1)
     """Threads of torch. Another number may sum in another order, so it belongs to the run."""
-    shard: bool = False
-    """Keep in each of several processes a part of the weights, their gradients and moments (FSDP2)."""
     trial: bool = False
     """A trial of a search: it reads the validation split alone, and keeps no weights."""
     data: DataSettings
@@ -400,12 +396,12 @@ class RunSettings(Settings):
 
     @classmethod
     def from_flat(cls, flat: Mapping[str, JsonValue]) -> "RunSettings":
-        """The settings that `flat` returned, in this version or an earlier one.
+        """The settings that `flat` returned.
 
         Raises:
             ValidationError: they are no settings of a run.
         """
-        rest = with_cell_options(flat)
+        rest = dict(flat)
         model, train = (
             {name: rest.pop(name) for name in list(rest) if name in part.model_fields}
             for part in (ModelSettings, TrainSettings)
@@ -439,28 +435,3 @@ def in_flags(sentence: str) -> str:
         place = rf"\b{name}\b" if "_" in name else rf"^{name}\b"  # a word alone may be just that
         sentence = re.sub(place, f"--{flag}", sentence)
     return sentence
-
-
-def with_cell_options(flat: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """Settings of an earlier version as of this one: there, options of cells were settings of their own."""
-    settings = dict(flat)
-    settings.pop("processes", None)  # a run may go on with another number of them
-    earlier = {
-        "activation": settings.pop("activation", None),
-        "reset_after": False if settings.pop("reset_before", False) else None,
-        "keep": settings.pop("keep", False) or None,
-        "block_size": settings.pop("block_size", None),
-    }
-    options = {name: str(value).lower() for name, value in earlier.items() if value is not None}
-
-    def word(cell: str) -> str:
-        from gatedrnn.registry import CELLS
-
-        known = CELLS[cell].options if cell in CELLS else {}
-        return ":".join([cell, *(f"{name}={value}" for name, value in options.items() if name in known)])
-
-    if options and isinstance(settings.get("cell"), str):
-        settings["cell"] = ",".join(word(cell.strip()) for cell in str(settings["cell"]).split(","))
-    if options and isinstance(cells := settings.get("cells"), list):
-        settings["cells"] = [word(str(cell)) for cell in cells]
-    return settings

@@ -12,12 +12,14 @@ from pathlib import Path
 import pytest
 from commands import call, exit_code, outcome, printed
 from finished import copy_of
+from refusals import refused
 
 import gatedrnn
 import gatedrnn.runs
 import gatedrnn.studies
 from gatedrnn.cli.app import build_app, main
 from gatedrnn.data import LANGUAGE, TASKS
+from gatedrnn.errors import UsageError
 from gatedrnn.study.settings import ContenderSettings, ProbeSettings
 from gatedrnn.study.suite import OF_SEARCH
 from gatedrnn.training import loop
@@ -379,12 +381,15 @@ def test_help_leaves_out_what_a_task_has_no_use_for_and_a_cell_has_the_options_o
     assert recorded(monkeypatch, "--task", "mnist", *asked)["cell"] == "mingru:activation=g,lstm"
 
 
-def test_a_file_of_an_earlier_version_is_read(monkeypatch):
-    """The file's options of cells are flags of all, and it has the defaults of other tasks."""
-    held = "task: digits|cell: gru,lstm|layers: 2|reset_before: true|keep: false|length: 20|test_lengths: []|steps: 64"
-    Path("old.yaml").write_text(held.replace("|", "\n"))
-    found = recorded(monkeypatch, "--config", "old.yaml")
-    assert found["cell"] == "gru:reset_after=false,lstm" and found["steps"] == 64 and "length" not in found
+def test_a_setting_that_was_removed_is_left_out_where_it_was_off_and_refused_where_it_was_on(monkeypatch, capsys):
+    Path("old.yaml").write_text("task: digits\nshard: false\n")
+    assert "shard" not in recorded(monkeypatch, "--config", "old.yaml")
+    Path("old.yaml").write_text("task: digits\nshard: true\n")
+    advice = "shard was removed: every process has all weights; leave it out"
+    for flags in (["--config", "old.yaml"], ["--shard"]):
+        code, said = outcome(capsys, "train", "--task", "digits", *flags)
+        assert code == 2 and said.count("\n") == 1 and advice in said.replace("'", ""), said
+    refused(UsageError, advice, gatedrnn.train, task="digits", shard=True)
 
 
 ELSEWHERE = {

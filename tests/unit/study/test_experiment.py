@@ -16,7 +16,6 @@ from finished_comparison import FinishedComparison, small_comparison
 from plotly.offline import get_plotlyjs
 from refusals import refused
 
-from gatedrnn import manifest
 from gatedrnn.data import data_settings, load_task, tokens_in
 from gatedrnn.errors import Damaged, FolderTaken, NonFiniteLoss
 from gatedrnn.study import assembly
@@ -143,17 +142,6 @@ def test_a_speed_is_measured_once_and_another_margin_judges_finished_runs_anew(c
     wide = compare(comparison.settings, comparison.copy(tmp_path / "comparison"), margin=1.0)
     assert (first.margin, wide.margin) == (0.005, 1.0) and wide.pairs[0].verdict == "equivalent"
     assert (wide.measured.runs, wide.measured.speed) == (first.measured.runs, first.measured.speed)
-
-
-def test_a_run_from_before_outcomes_were_kept_is_evaluated_again(shortest, tmp_path, caplog):
-    caplog.set_level("INFO")
-    folder = shortest.copy(tmp_path / "c")
-    run = folder / "mingru" / "seed-0"
-    (run / "outcomes.npz").unlink()
-    manifest.write(run, {name: entry for name, entry in manifest.read(run).items() if name != "outcomes.npz"})
-    again = compare(shortest.settings, folder)
-    assert "evaluated again" in caplog.text and (run / "outcomes.npz").exists()
-    assert unmeasured(again) == unmeasured(shortest.results)
 
 
 @pytest.fixture(scope="module")

@@ -17,26 +17,27 @@ import torch
 from commands import call, heeds_signals, outcome
 from outcomes import assert_same_outcome, checkpoint_step
 from outcomes import outcome as left_by
+from refusals import refused
 from safetensors.torch import save_file
 from struck import Run, Strike, command_of, endings
 from train_helpers import text_settings
 
+from gatedrnn import manifest
 from gatedrnn.data import load_task
-from gatedrnn.errors import InUse, UsageError
+from gatedrnn.errors import CheckpointDamaged, Interrupted, InUse, UsageError
 from gatedrnn.locks import LOCK, sole_writer
 from gatedrnn.models import GatedRNNCache
 from gatedrnn.training import loop
-from gatedrnn.training.folder import read_metrics
+from gatedrnn.training.checkpoint import newest
+from gatedrnn.training.folder import RunFolder, read_metrics
 from gatedrnn.training.model import build_config
 from gatedrnn.training.objective import NextToken, rows_of
 from gatedrnn.training.result import Metric
-from gatedrnn.training.settings import RunSettings
 
 FLAGS = (
     "--cell mingru,lstm --hidden-size 32 --layers 2 --embedding-size 16 --batch-size 8 --length 16 --dropout 0 "
     "--average 0.9 --threads 1 --checkpoint-every 5 --log-every 1 --test-fraction 0.1 --block=false --epochs 2"
 ).split()
-SHARED = {"ddp": [], "fsdp2": ["--shard"]}
 
 
 def rows_of_steps(folder):
@@ -57,30 +58,28 @@ def losses(output):
 
 @pytest.fixture(scope="module")
 def shared(book, tmp_path_factory):
-    """Folders of a run alone, of one that two processes share, and of runs that 4, 1 and 2 processes shared in turn."""
+    """Folders of a run alone, of one that two processes share, and of one that 4, 1 and 2 processes shared in turn."""
     base, runs = tmp_path_factory.mktemp("shared"), []
-    folders = {name: base / name for name in ("alone", "two", *SHARED)}
+    folders = {name: base / name for name in ("alone", "two", "in-turn")}
     for name, processes in (("alone", 1), ("two", 2)):
         begin = ["train", "--train-file", book, *FLAGS, "--output", folders[name] / "run"]
         runs.append(Run(begin, processes=processes, rows=folders[name] / "rows-0"))
-    for how, flags in SHARED.items():
-        begin = ["train", "--train-file", book, *FLAGS, *flags, "--output", folders[how] / "run"]
-        resume, rows = ["train", "--resume", folders[how] / "run"], folders[how] / "rows"
-        runs.append(Run(begin, Strike(times=32, rank=3), 4, Path(f"{rows}-0")))
-        runs.append(Run(resume, Strike(times=32), 1, Path(f"{rows}-1")))
-        runs.append(Run(resume, None, 2, Path(f"{rows}-2")))
+    begin = ["train", "--train-file", book, *FLAGS, "--output", folders["in-turn"] / "run"]
+    resume, rows = ["train", "--resume", folders["in-turn"] / "run"], folders["in-turn"] / "rows"
+    runs.append(Run(begin, Strike(times=32, rank=3), 4, Path(f"{rows}-0")))
+    runs.append(Run(resume, Strike(times=32), 1, Path(f"{rows}-1")))
+    runs.append(Run(resume, None, 2, Path(f"{rows}-2")))
     for folder in folders.values():
         folder.mkdir()
-    alone, two, *struck = endings(*runs)
+    alone, two, first, second, third = endings(*runs)
     assert alone == [0] and two == [0, 0]
-    for first, second, third in (struck[:3], struck[3:]):  # an error may end who had lost another
-        assert (first[3], *second, *third) == (-9, -9, 0, 0) and 0 not in first
+    assert (first[3], *second, *third) == (-9, -9, 0, 0) and 0 not in first  # an error may end who had lost another
     return folders
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("how", ["two", *SHARED])
+@pytest.mark.parametrize("how", ["two", "in-turn"])
 def test_processes_learn_what_one_does_whatever_their_number_is_in_turn(how, shared):
     alone, several = shared["alone"], shared[how]
     steps = [line["step"] for line in read_metrics(several / "run" / "metrics.jsonl") if "loss" in line]
@@ -136,8 +135,22 @@ def test_fewer_rows_than_processes_are_refused_and_an_earlier_run_goes_on_with_a
     with pytest.raises(UsageError, match="--batch-size 8: 9 processes share it by rows"):
         loop.run(text_settings(book), tmp_path / "run")
     assert not (tmp_path / "run").exists()
-    settings = text_settings(book)
-    assert RunSettings.from_flat({**settings.flat(), "processes": 2}) == settings
+
+
+def test_a_run_folder_with_a_removed_setting_is_opened_and_refused_where_its_checkpoint_is_in_parts(book, tmp_path):
+    settings, folder, stop = text_settings(book), tmp_path / "run", threading.Event()
+    with pytest.raises(Interrupted):
+        loop.run(settings, folder, lambda progress: stop.set(), stop)
+    with (folder / "config.yaml").open("a") as config:
+        config.write("shard: true\n")
+    manifest.add(folder, "config.yaml")
+    assert RunFolder(folder).settings() == settings
+    checkpoint = newest(folder / "checkpoint")
+    (checkpoint / "model.safetensors").rename(checkpoint / "__0_0.distcp")
+    (checkpoint / manifest.MANIFEST).unlink()
+    manifest.add(checkpoint, *(path.name for path in checkpoint.iterdir()))
+    advice = "in parts, as the removed setting shard left them, .*; train again in another folder$"
+    refused(CheckpointDamaged, advice, loop.run, settings, folder)
 
 
 @pytest.mark.parametrize(("before", "now"), [(2, 4), (3, 2), (1, 3), (2, 1)])
