@@ -43,7 +43,7 @@ def assert_all_hold(choice, dtype):
     for backend in layer_class(3, 12, dtype=DTYPES[dtype], **choice.options).backends:
         # No kernel of a loop has zoneout inside, and torch's no normalisation: such a layer has no such backend.
         beyond = {"torch": ("regularised", "normalised")}.get(backend, ())
-        if backend == "native" and kind_of(cell).iterates:
+        if backend == "native" and kind_of(cell).facts(cell).iterates:
             beyond = ("regularised",)
         settings = cases_for(cell, layer_class.wrapper(cell), dtype)
         modes = {mode for s in settings for mode in s.modes if not mode.startswith(beyond)}

@@ -7,6 +7,7 @@ from torch import nn
 from torch.nn.utils.rnn import pack_sequence
 
 from gatedrnn import GRU, LSTM
+from gatedrnn.kinds import kind_of
 from gatedrnn.kinds.kind import Direction, Pass
 from gatedrnn.kinds.loop import path as loop_path
 from gatedrnn.kinds.torch import path as torch_path
@@ -17,10 +18,10 @@ from gatedrnn.kinds.torch.path import MAX_STEPS_WITH_GRADIENTS, MAX_STEPS_WITHOU
 @torch.no_grad()
 def test_the_function_of_the_named_path_gives_the_output_and_the_state_of_the_layer(name):
     layer, x = layer_of(name).eval(), series()
-    before = tuple(state[0] for state in layer._initial_state(x))
+    before = tuple(state[0] for state in layer.start_state(x))
     read, start, last_input = layer._wrapper.beside_the_last(x, before)
-    direction = Direction(read, start, layer._weights(0, ""))
-    path = layer._kind.path(layer, Pass(direction=direction))
+    direction = Direction(read, start, layer.read_weights(0, ""))
+    path = kind_of(layer.cell).path(layer, Pass(direction=direction))
     assert path[:2] == layer.runs_on(steps=x.shape[1])[:2]
     (output, last), (whole, h_n) = path.run(layer, direction), layer(x)
     assert output.equal(whole)

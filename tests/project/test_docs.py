@@ -273,7 +273,7 @@ def test_a_page_of_a_cell_has_its_equations_rendered_and_its_example_runs(name):
 def test_the_guide_names_the_cells_that_take_gaps():
     said = re.search(r"These cells take `gaps`: (.*?)\.", (ROOT / "docs" / "use-a-cell.md").read_text(), re.S)[1]
     kinds = {name: each.equations() for name, each in CELLS.items()}
-    assert re.findall(r"`([\w-]+)`", said) == [name for name, cell in kinds.items() if kind_of(cell).gaps(cell)]
+    assert re.findall(r"`([\w-]+)`", said) == [name for name, cell in kinds.items() if kind_of(cell).facts(cell).gaps]
 
 
 def test_a_name_in_code_stands_for_what_a_reference_has():

@@ -102,5 +102,5 @@ def inputs(layer: RecurrentLayer) -> Iterator[tuple[torch.Tensor, object, dict[s
     hx, flags = packed_up(states_of(layer, dtype=x.dtype)), torch.zeros(x.shape[:2], dtype=torch.bool)
     yield x, None, {}
     yield x, hx, {"mask": ~flags, "resets": flags}
-    if kind_of(layer.cell).gaps(layer.cell) is not None:
+    if kind_of(layer.cell).facts(layer.cell).gaps is not None:
         yield x, hx, {"gaps": torch.ones(x.shape[:2], dtype=torch.promote_types(x.dtype, torch.float32))}

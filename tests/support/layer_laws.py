@@ -73,7 +73,7 @@ def _of(family: type[Any]) -> tuple[str, ...]:
 
 PROJECTED_STATES = tuple(name for name, cell in EQUATIONS.items() if cell.projects_state)  # as in LSTMP
 PAIRS = tuple(name for name, count in STATES.items() if count == 2)
-JOINT = tuple(name for name, cell in EQUATIONS.items() if "zoneout" in kind_of(cell).without(cell))
+JOINT = tuple(name for name, cell in EQUATIONS.items() if "zoneout" in kind_of(cell).facts(cell).refused)
 SCAN_CELLS, INPUT_GATED_CELLS = _of(ScanEquations), _of(InputGatedEquations)
 DIAGONAL_CELLS, LOOP_CELLS = _of(ElementwiseLoopEquations), _of(LoopEquations)
 KERNEL_LOOP_CELLS = tuple(name for name in LOOP_CELLS if name not in _of(GappedEquations))  # those step in torch
@@ -127,7 +127,7 @@ def iterated(layer: RecurrentLayer, x: Tensor, hx: Hidden | None, mask: Flag = N
         if mask is not None:
             real, before = mask[:, t, None], as_tuple(hx)
             if cut is not None:
-                anew = begun_anew(layer._weights(0, ""), before)
+                anew = begun_anew(layer.read_weights(0, ""), before)
                 before = tuple(torch.where(cut[:, None], a, s) for a, s in zip(anew, before, strict=True))
             after = packed_up(tuple(torch.where(real, a, b) for a, b in zip(as_tuple(after), before, strict=True)))
             output = torch.where(real, output, 0)

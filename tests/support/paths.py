@@ -13,10 +13,10 @@ from gatedrnn.registry import CELLS
 def signature(cell: Equations) -> frozenset[tuple[object, ...]]:
     """(the kind of the cell, a property, its value), for each property: a layer branches on these and nothing else."""
     kind, wrapper = kind_of(cell), CELLS[cell.name].layer.wrapper(cell) if cell.name in CELLS else PLAIN
-    parameters = kind.shapes(cell, 12, 12, True)
+    parameters, facts = kind.shapes(cell, 12, 12, True), kind.facts(cell)
     properties: dict[str, object] = {
         "states": len(cell.states),
-        "states of one meaning": "zoneout" in kind.without(cell),
+        "states of one meaning": "zoneout" in facts.refused,
         "the output is not the state": cell.output is not None,
         "diagonal weights": bool(cell.diagonals),
         "learned initial state": "initial_state" in parameters,
@@ -25,7 +25,7 @@ def signature(cell: Equations) -> frozenset[tuple[object, ...]]:
         "straight through": isinstance(cell, BlockScanEquations) and bool(cell.straight_through),
         "the projection is part of the state": cell.projects_state,
         "two biases": "bias_hh" in parameters,
-        "gaps": kind.gaps(cell),
+        "gaps": facts.gaps,
         "logarithms": isinstance(cell, PositiveScanEquations),
     }
     return frozenset((KINDS.index(kind), name, value) for name, value in properties.items())

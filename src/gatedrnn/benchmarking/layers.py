@@ -125,7 +125,7 @@ def is_scan_cell(name: str) -> bool:
 
 
 def _scans(cell: Equations) -> bool:
-    return not kind_of(cell).iterates and cell.block_size == 1
+    return not kind_of(cell).facts(cell).iterates and cell.block_size == 1
 
 
 def our_layer(name: str, width: int, device: str) -> RecurrentLayer:

@@ -4,7 +4,7 @@ import inspect
 from typing import NamedTuple
 
 from gatedrnn.equations import Equations
-from gatedrnn.kinds import kind_of
+from gatedrnn.kinds import kernel_of
 from gatedrnn.layers import Path, RecurrentLayer
 from gatedrnn.layers.parameters import AUTHORS
 
@@ -84,7 +84,9 @@ def kernel_sources(cell: Equations) -> list[str]:
         >>> print(kernel_sources(CELLS["signed-mingru"].equations())[0].splitlines()[0])
         def signed_mingru_forward(n, table):
     """
-    return kind_of(cell).sources(cell)
+    equations = inspect.cleandoc(type(cell).__doc__ or "")
+    programs = (kernel_of(cell, device).program for device in ("cpu", "cuda"))
+    return [text for program in programs if program is not None for text in program.sources(equations)]
 
 
 def gate_weights(layer: RecurrentLayer) -> int:

@@ -14,6 +14,7 @@ from gatedrnn.data.corpus import read_corpus
 from gatedrnn.data.stream import tokenise_with
 from gatedrnn.errors import DataError, reason
 from gatedrnn.inspect.trace import Traced, trace
+from gatedrnn.kinds import kind_of
 from gatedrnn.kinds.kind import Tracking
 from gatedrnn.kinds.scan.path import SIGNED
 from gatedrnn.layers import RecurrentLayer
@@ -190,7 +191,7 @@ def diagnose(inspected: Inspected, command: str = "") -> Diagnosis:
                 raise DataError(f"{title}: its output is not finite, so there is nothing to diagnose")
             layers.append(_layer(title, module, traced))
         depth += module.num_layers
-    classes = {module.cell.name: module._kind.tracking(module.cell) for module in modules.values()}
+    classes = {module.cell.name: kind_of(module.cell).tracking(module.cell) for module in modules.values()}
     rows, steps = next(iter(inspected.inputs.values())).shape[:2]
     return Diagnosis(
         cells=list(classes), classes=classes, source=inspected.source, rows=rows, steps=steps, layers=layers,
@@ -222,7 +223,7 @@ def _layer(title: str, module: RecurrentLayer, traced: Traced) -> LayerDiagnosis
         rate = traced.decay.abs().double().clamp(0.5, 1).log().mean((0, 1))
         lives = torch.where(rate < math.log(0.5) / LONGEST, math.log(0.5) / rate, torch.inf)
         half_life = [None if life == torch.inf else life for life in lives.sort().values.tolist()]
-        if module._kind.tracking(module.cell) is SIGNED:
+        if kind_of(module.cell).tracking(module.cell) is SIGNED:
             negative = (traced.decay < 0).double().mean((0, 1)).sort().values.tolist()
     return LayerDiagnosis(
         name=f"{title}, backwards" if traced.reverse else title,

@@ -11,12 +11,11 @@ from rich.text import Text
 
 from gatedrnn.errors import UsageError
 from gatedrnn.inspect.describe import Description, describe, gate_weights, kernel_sources
+from gatedrnn.kinds import kernel_of
 from gatedrnn.layers import Path, RecurrentLayer
 from gatedrnn.registry import CELLS, CellChoice
 from gatedrnn.terminal import Console
 
-OF_BLOCKS = "one kernel scans the blocks of every such cell, and reads their matrices"
-"""The reason why there is no source of a cell of small blocks."""
 PAPER_RATIOS = {"mingru": ("gru", 2, 3), "minlstm": ("lstm", 3, 4)}
 """Gate weights of a minimal cell over those of the cell it comes from: 2/(3(1+a)) and 3/(4(1+a)), a = hidden/input."""
 
@@ -52,7 +51,7 @@ def print_layers(
 def _print_kernel(layer: RecurrentLayer, console: Console) -> None:
     sources = kernel_sources(layer.cell)
     if not sources:
-        console.print(f"no kernel is generated: {layer._kind.why_no_program(layer.cell) or OF_BLOCKS}\n")
+        console.print(f"no kernel is generated: {kernel_of(layer.cell).missing}\n")
     for source in sources:
         console.print(Syntax(source, "python", background_color="default"), "", soft_wrap=True)
 

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import torch
 
 from gatedrnn.equations import Equations, Recurrent, output_of, split_gates
+from gatedrnn.kinds import kind_of
 from gatedrnn.kinds.definition import one_step, over_time
 from gatedrnn.layers import RecurrentLayer
 from gatedrnn.layers.dropout import NO_MASKS
@@ -38,7 +39,7 @@ def trace(layer: RecurrentLayer, x: Series, hx: StateTuple | None = None) -> Ite
         x: (batch, time, input_size).
         hx: the state before the first step, each tensor (layers · directions, batch, size); the initial one if None.
     """
-    start = layer._initial_state(x) if hx is None else hx
+    start = layer.start_state(x) if hx is None else hx
     for number in range(layer.num_layers):
         outputs = []
         for direction, suffix in enumerate(layer._directions):
@@ -50,7 +51,7 @@ def trace(layer: RecurrentLayer, x: Series, hx: StateTuple | None = None) -> Ite
 
 
 def _direction(layer: RecurrentLayer, x: Series, state: StateTuple, number: int, suffix: str) -> Traced:
-    cell, weights = layer.cell, layer._weights(number, suffix)
+    cell, weights = layer.cell, layer.read_weights(number, suffix)
     read, before, _ = layer._wrapper.beside_the_last(x, state)
     sums: list[dict[str, Step]] = []
     memories = [before[cell.memory]]
@@ -62,15 +63,15 @@ def _direction(layer: RecurrentLayer, x: Series, state: StateTuple, number: int,
         memories.append(after[cell.memory])
         return output_of(cell, after, split_gates(len(cell.projections), projected)), after
 
-    output, _ = over_time(step, before, (layer._project(read, weights).to(state[0].dtype),))
+    output, _ = over_time(step, before, (layer.project(read, weights).to(state[0].dtype),))
     by_gate = {name: torch.stack([step[name] for step in sums], dim=1) for name in cell.projections}
-    inside = layer._kind.insides(cell, by_gate, [weights[f"weight_{name}"] for name in cell.diagonals])
+    inside = kind_of(cell).insides(cell, by_gate, [weights[f"weight_{name}"] for name in cell.diagonals])
     # Zoneout acts by its expectation, as in evaluation.
     decay = None if inside.decay is None else layer.zoneout + (1 - layer.zoneout) * inside.decay
     memory, earlier = torch.stack(memories[1:], dim=1), torch.stack(memories[:-1], dim=1)
     written = memory - decay * earlier if decay is not None and inside.adds else None
     return Traced(
-        number, suffix != "", inside.gates, decay, memory, written, layer._project_output(output, weights)
+        number, suffix != "", inside.gates, decay, memory, written, layer.project_output(output, weights)
     )  # fmt: skip
 
 

@@ -1,15 +1,15 @@
 """The interface between layers and a kind of cell: how its cells run over time, and facts from their equations."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
 
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
 from gatedrnn.equations import Equations, InputGatedEquations
-from gatedrnn.kernels.backends import accumulation_dtype
 from gatedrnn.kinds.definition import ZoneoutMask
 from gatedrnn.shapes import Flags, Gaps, Series, StateTuple, Step
 
@@ -20,35 +20,63 @@ Weights: TypeAlias = dict[str, Tensor]
 """The parameters of one layer and direction, without `_l0` and `_reverse`, in torch's order."""
 
 
-class LayerView(Protocol):
-    """The attributes of a layer that kinds read."""
+class LayerConfiguration(NamedTuple):
+    """What a layer was constructed with, and what was set since."""
 
-    cell: Any
     input_size: int
     hidden_size: int
     num_layers: int
     bias: bool
+    batch_first: bool
+    dropout: float
     bidirectional: bool
     proj_size: int
-    dropout: float
-    training: bool
-    layer_norm: bool
     zoneout: float
+    input_dropout: float
     state_dropout: float
-    _backend: str
-    _stacks_states: bool
-    batch_first: bool
+    weight_dropout: float
+    layer_norm: bool
+    backend: str = "auto"
+    stacks_states: bool = True
+    """Whether the states of a streamed step have an axis of layers; those of a single step's module have none."""
 
     @property
-    def _flat_weights(self) -> list[Any]: ...
-    def _weight(self, name: str) -> Tensor: ...
-    def _weights(self, layer: int, suffix: str) -> Weights: ...
-    def _stored(self, name: str) -> Tensor: ...
-    def _initial_state(self, x: Tensor) -> StateTuple: ...
-    def _project(self, x: Tensor, weights: Weights, add_bias: bool = True) -> Tensor: ...
-    def _project_output(self, output: Tensor, weights: Mapping[str, Tensor]) -> Tensor: ...
-    def _drops(self, layer: int) -> bool: ...
-    def _draws(self) -> bool: ...
+    def regularised(self) -> bool:
+        """Whether masks are drawn for whole sequences in training."""
+        return bool(self.zoneout or self.input_dropout or self.state_dropout or self.weight_dropout)
+
+    @property
+    def drops_between(self) -> bool:
+        """Whether dropout acts between layers in training."""
+        return self.dropout > 0 and self.num_layers > 1
+
+
+class LayerView(Protocol):
+    """The attributes of a layer that kinds read."""
+
+    cell: Any
+    training: bool
+    configuration: LayerConfiguration
+
+    @property
+    def kernel(self) -> "Kernel": ...
+    def read_weight(self, name: str) -> Tensor: ...
+    def read_weights(self, layer: int, suffix: str) -> Weights: ...
+    def flat_weights(self) -> list[Any]: ...
+    def start_state(self, x: Tensor) -> StateTuple: ...
+    def project(self, x: Tensor, weights: Weights, add_bias: bool = True) -> Tensor: ...
+    def project_output(self, output: Tensor, weights: Mapping[str, Tensor]) -> Tensor: ...
+
+
+class Kernel(NamedTuple):
+    """The kernel of a cell for parameters of one dtype on one device; a layer finds it once and keeps it."""
+
+    device: torch.device
+    dtype: torch.dtype
+    program: Any = None
+    """The functions that its loops call, traced from the equations; None if no kernel runs the cell here."""
+    missing: str | None = None
+    """Why none does."""
 
 
 class Direction(NamedTuple):
@@ -83,7 +111,8 @@ class Pass(NamedTuple):
     @classmethod
     def configured(cls, layer: LayerView, training: bool, steps: int | None = None) -> "Pass":
         """Return a pass in training or evaluation, as the layer is configured."""
-        return cls(training and layer.state_dropout > 0, layer.zoneout > 0, steps=steps)
+        configuration = layer.configuration
+        return cls(training and configuration.state_dropout > 0, configuration.zoneout > 0, steps=steps)
 
 
 class Path(NamedTuple):
@@ -149,88 +178,126 @@ class GapsTaken(NamedTuple):
     """Whether a step over two gaps is the same as two steps with the same input."""
 
 
-def _no_check(*_: Any) -> None:
-    """Accept everything."""
+class CellFacts(NamedTuple):
+    """What follows from a cell's declarations, without its weights."""
 
-
-def _nothing(*_: Any) -> None:
-    """Leave the pass to the general path."""
-
-
-def _accumulated(cell: Any, dtype: torch.dtype) -> torch.dtype:
-    return accumulation_dtype(dtype)
-
-
-def _no_module(layer: Any, single: bool) -> tuple[nn.Module | None, str]:
-    return None, f"torch.nn has no {'cell' if single else 'layer'} of its kind"
-
-
-@dataclass(frozen=True)
-class Kind:
-    """One kind of cell. Functions take the layer, or the equations, first."""
-
-    equations: Callable[[Any], bool]
-    """Whether a cell, an object or a class, is of this kind."""
-    # Running
-    backends: Callable[[LayerView], tuple[str, ...]]
-    """The backends that can run the layer as configured, without "auto"."""
-    path: Callable[[LayerView, Pass], Path]
-    """The execution path of a pass. Where the mask is False the output is 0 and the state is held."""
-    stream: Callable[[LayerView, Step, Any], StepResult | None]
-    """A step of few rows without gradients, all layers in as few calls as possible; None if no kernel can run it or
-    shapes or dtypes do not fit. States have an axis of layers only if the layer `_stacks_states`."""
-    # Facts about a cell
-    shapes: Callable[[Any, int, int, bool], dict[str, tuple[int, ...]]]
-    """Shapes of parameters beside those of the input, from cell, hidden_size, the width that gates read, and bias."""
-    calls: Callable[[Any, SampleInputs], list[MethodCall]]
-    """Calls of the cell's methods, which its first layer makes and checks."""
-    insides: Callable[[Any, dict[str, Series], Sequence[Tensor]], Insides]
-    """The values of gates, from their pre-activations and the diagonal weights."""
-    tracking: Callable[[Any], Tracking]
-    """The class of the cell in tracking a state."""
-    sources: Callable[[Any], list[str]]
-    """The source of its generated functions, without comments: for a CPU, and for some cells for a GPU."""
-    why_no_program: Callable[[Any], str | None]
-    """Why no kernel was generated for a registered cell; None if one was."""
-    gaps: Callable[[Any], GapsTaken | None] = _nothing
+    refused: Mapping[str, str] = {}
+    """Settings of layers that have no effect on the cell, or that it refuses, and why; {names} are those of cells."""
+    gaps: GapsTaken | None = None
     """How the cell reads gaps; None if it reads none."""
-    without: Callable[[Any], frozenset[str]] = lambda cell: frozenset({"weight_dropout"})
-    """Settings of layers that have no effect on a cell, or that it refuses."""
-    fill_bias: Callable[[Any, Tensor], None] = _no_check
-    """Convert the block of a decay gate's bias from logits to the form that the cell reads."""
-    iterates: bool = False
-    """Whether steps run one after another."""
-    straight_through: Callable[[Any], tuple[str, ...]] = lambda cell: ()
-    """Projections that act by their sign, with the gradient of a smooth function."""
     weight_init: str = "fan-in"
     """The default initialisation of weights."""
-    # A layer's other passes
-    call: Callable[[LayerView, Any, Any], tuple[Tensor, Any] | None] = _nothing
-    """The layer on an input and an `hx` as they were passed, without other arguments, as `torch.nn` runs it; None where
-    the general path must run or refuse it."""
-    step: Callable[[LayerView, Step, StateTuple], StepResult | None] = _nothing
-    """A step without gradients and masks of any number of rows by kernels; None if the equations run it."""
-    stack: Callable[[LayerView, Series, StateTuple], SeriesResult | None] = _nothing
-    """The whole stack in one call, without mask, resets and dropout masks."""
-    packed: Callable[[LayerView, PackedSequence, StateTuple], PackedResult | None] = _nothing
-    """A packed sequence without resets and dropout masks; states come in the order of its rows."""
-    step_of_torch: Callable[[Any, Step, Any], Any] = _nothing
-    """torch's own single step of a cell's module; None if ours runs."""
-    check_layer: Callable[[LayerView], None] = _no_check
-    """Raise for a configuration that the kind cannot run."""
-    check_sizes: Callable[[Any, int, int], None] = _no_check
-    """Raise for a hidden_size and proj_size that the cell refuses."""
-    check_input: Callable[[LayerView, Any, Any, Tensor | None], None] = _no_check
-    """Raise for an input, hx and resets that the kind cannot take."""
-    # Where torch's own layers are followed to the letter
-    state_dtype: Callable[[Any, torch.dtype], torch.dtype] = _accumulated
-    """The dtype of a state, from that of the input."""
-    as_torch: Callable[[Series], Series | None] = _nothing
-    """The output, (batch, time, features), as torch's layer lays it out in memory; None if torch has none."""
-    mode: Callable[[Any], str] = lambda cell: str(cell.name)
-    """The name that `torch.nn` has for the layer; the cell's name for all others."""
-    torch_module: Callable[[Any, bool], tuple[nn.Module | None, str]] = _no_module
-    """torch's layer, or single step, of the same shapes on no device; or None, and why none computes the same."""
+    iterates: bool = False
+    """Whether steps run one after another."""
+    signs: tuple[str, ...] = ()
+    """Projections that act by their sign, with the gradient of a smooth function."""
+    bias_is_decay: bool = False
+    """Whether the bias of a decay gate is the decay itself instead of its logit."""
+    begins_with_kept: float = 0.0
+    """The share of the blocks whose decay is initialised to 1, whatever the input."""
+
+
+class Kind(ABC):
+    """One kind of cell. A subclass has no state: all methods take the equations, or the layer."""
+
+    torch_layers: ClassVar["TorchLayers | None"] = None
+    """What `torch.nn` has of the same equations; None if nothing."""
+
+    @abstractmethod
+    def claims(self, cell: Any) -> bool:
+        """Whether a cell, an object or a class, is of this kind."""
+
+    # Facts about a cell
+
+    @abstractmethod
+    def facts(self, cell: Any) -> CellFacts:
+        """Return what follows from the declarations of a cell, an object or a class."""
+
+    @abstractmethod
+    def shapes(self, cell: Any, hidden_size: int, width: int, bias: bool) -> dict[str, tuple[int, ...]]:
+        """Return the shapes of parameters beside those of the input; `width` is that of the state that gates read."""
+
+    @abstractmethod
+    def calls(self, cell: Any, inputs: SampleInputs) -> list[MethodCall]:
+        """Return calls of the cell's methods, which its first layer makes and checks."""
+
+    @abstractmethod
+    def insides(self, cell: Any, sums: dict[str, Series], diagonals: Sequence[Tensor]) -> Insides:
+        """Return the values of gates, from their pre-activations and the diagonal weights."""
+
+    @abstractmethod
+    def tracking(self, cell: Any) -> Tracking:
+        """Return the class of the cell in tracking a state."""
+
+    # Running
+
+    @abstractmethod
+    def kernel(self, cell: Any, device: torch.device, dtype: torch.dtype) -> Kernel:
+        """Find the kernel of a cell for parameters of this dtype on this device; the first call traces the cell."""
+
+    @abstractmethod
+    def backends(self, layer: LayerView) -> tuple[str, ...]:
+        """Return the backends that can run the layer as configured, without "auto"."""
+
+    @abstractmethod
+    def path(self, layer: LayerView, asked: Pass) -> Path:
+        """Choose the execution path of a pass. Where the mask is False the output is 0 and the state is held.
+
+        Raises:
+            ValueError, BackendUnavailable: the pass has tensors that no path can take, or that the backend cannot.
+        """
+
+    def stream(self, layer: LayerView, x: Step, hx: Any) -> StepResult | None:
+        """Run a step of few rows without gradients, all layers in as few calls as possible; None if no kernel can run
+        it or shapes or dtypes do not fit. States have an axis of layers if the configuration `stacks_states`."""
+        return None
+
+    def step(self, layer: LayerView, x: Step, state: StateTuple) -> StepResult | None:
+        """Run a step without gradients and masks of any number of rows by kernels; None if the equations run it."""
+        return None
+
+
+class TorchLayers(ABC):
+    """Cells that `torch.nn` has layers and single steps of, followed to the letter."""
+
+    @abstractmethod
+    def name(self, cell: Any) -> str:
+        """Return the layer's name in `torch.nn`."""
+
+    @abstractmethod
+    def module(self, layer: Any, single: bool) -> tuple[nn.Module | None, str]:
+        """Return torch's layer, or single step, of the same shapes on no device; or None, and why none computes the
+        same."""
+
+    @abstractmethod
+    def check_sizes(self, cell: Any, hidden_size: int, proj_size: int) -> None:
+        """Raise torch's errors for sizes that torch refuses."""
+
+    @abstractmethod
+    def state_dtype(self, cell: Any, dtype: torch.dtype) -> torch.dtype:
+        """Return the dtype of a state, from that of the input."""
+
+    @abstractmethod
+    def laid_out(self, output: Series) -> Series:
+        """Return the output, (batch, time, features), as torch's layer lays it out in memory."""
+
+    # Each of these returns None where the general path must run or refuse it.
+
+    @abstractmethod
+    def call(self, layer: LayerView, x: Any, hx: Any) -> tuple[Tensor, Any] | None:
+        """Run the layer on an input and an `hx` as they were passed, without other arguments."""
+
+    @abstractmethod
+    def stack(self, layer: LayerView, x: Series, state: StateTuple) -> SeriesResult | None:
+        """Run the whole stack in one call, without mask, resets and dropout masks."""
+
+    @abstractmethod
+    def packed(self, layer: LayerView, packed: PackedSequence, state: StateTuple) -> PackedResult | None:
+        """Run a packed sequence without resets and dropout masks; states come in the order of its rows."""
+
+    @abstractmethod
+    def step(self, module: Any, x: Step, hx: Any) -> Any:
+        """Run torch's own single step of a cell's module."""
 
 
 def is_of(cell: Equations | type[Equations], *families: type) -> bool:

@@ -34,21 +34,23 @@ def state_shapes(layer: LayerView, x: Step) -> list[tuple[int, ...]] | None:
     Args:
         x: all that the projections of the first layer read.
     """
-    between = layer.zoneout or layer.layer_norm or layer.proj_size or layer.bidirectional
-    if between or layer._backend not in ("auto", "native") or not 0 < len(x) <= ROWS or not layer.hidden_size:
+    of = layer.configuration
+    between = of.zoneout or of.layer_norm or of.proj_size or of.bidirectional
+    if between or of.backend not in ("auto", "native") or not 0 < len(x) <= ROWS or not of.hidden_size:
         return None
-    if layer.training and (layer._draws() or layer._drops(0)):
+    if layer.training and (of.regularised or of.drops_between):
         return None
-    shape = (len(x), layer.hidden_size)
-    return [(layer.num_layers, *shape) if layer._stacks_states else shape] * len(layer.cell.states)
+    shape = (len(x), of.hidden_size)
+    return [(of.num_layers, *shape) if of.stacks_states else shape] * len(layer.cell.states)
 
 
 def takes_products(layer: LayerView, x: InputStep, state: State) -> bool:
     """Whether a kernel's own products are faster than a library's: few rows, and small matrices or one thread."""
-    if layer.layer_norm or layer.proj_size or x.dtype != state.dtype or autocast_dtype(x.device) is not None:
+    of = layer.configuration
+    if of.layer_norm or of.proj_size or x.dtype != state.dtype or autocast_dtype(x.device) is not None:
         return False
-    rows = len(layer.cell.projections) * layer.hidden_size
-    small = len(x) * rows * max(layer.input_size, layer.hidden_size) <= SMALL_PRODUCT
+    rows = len(layer.cell.projections) * of.hidden_size
+    small = len(x) * rows * max(of.input_size, of.hidden_size) <= SMALL_PRODUCT
     return len(x) <= FEW_ROWS and (small or torch.get_num_threads() == 1)
 
 
@@ -75,7 +77,7 @@ def plain_weights(
         if wanted is None:
             weights.append(None)
             continue
-        weight = layer._stored(wanted.name)
+        weight = layer.read_weight(wanted.name)
         if type(weight) not in PLAIN or weight.numel() != wanted.elements or not _is_readable(weight, dtype):
             return None
         weights.append(weight if weight.is_contiguous() else weight.contiguous())

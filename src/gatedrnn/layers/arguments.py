@@ -171,7 +171,7 @@ def check_flags(name: str, flags: Flags, expected: tuple[int, ...]) -> None:
 def check_gaps(cell: Equations, gaps: Tensor, expected: tuple[int, ...], bidirectional: bool = False) -> None:
     """Accept times of 0 or more with the input's leading axes, if the cell reads gaps; a cell that learns their effect
     accepts an axis of features too, for each direction."""
-    taken = kind_of(cell).gaps(cell)
+    taken = kind_of(cell).facts(cell).gaps
     if taken is None:
         raise ValueError(f"{cell.name} takes no gaps: it has no decay between 0 and 1 that could be raised to them")
     if not isinstance(gaps, Tensor):
@@ -232,7 +232,7 @@ def takes(cell: Equations | type[Equations], name: str, bias_init: str | None = 
     """Whether a setting has an effect in layers of a cell; `bias_init` is the cell's own if None."""
     if name == "longest_time_scale":
         return bool(cell.decay_gates) and (bias_init or cell.bias_init) == "time-scales"
-    return name not in kind_of(cell).without(cell)
+    return name not in kind_of(cell).facts(cell).refused
 
 
 def why_refused(
@@ -252,11 +252,10 @@ def why_refused(
 
 
 def _why(name: str, cells: Mapping[str, Equations | type[Equations]], bias_init: str | None) -> str:
-    names = ", ".join(cells)
-    if name == "weight_dropout":
-        return f"drops recurrent weights, and {names} has none; leave it at 0"
-    if name == "zoneout":
-        return f"mixes each state by itself, and those of {names} belong together; leave it at 0"
+    names, first = ", ".join(cells), next(iter(cells.values()))
+    refused = kind_of(first).facts(first).refused
+    if name in refused:
+        return refused[name].format(names=names)
     if not any(cell.decay_gates for cell in cells.values()):
         return f"spreads the biases of a gate that decays, and {names} has none; leave it out"
     schemes = ", ".join(dict.fromkeys(bias_init or cell.bias_init for cell in cells.values()))

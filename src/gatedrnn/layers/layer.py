@@ -152,14 +152,14 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
         Raises:
             BackendUnavailable: on setting a backend that cannot run this layer as it is configured, on its device.
         """
-        return self._backend
+        return self.configuration.backend
 
     @backend.setter
     def backend(self, name: str) -> None:
         if name not in ("auto", *self.backends):
             names = ", ".join(("auto", *self.backends))
             raise BackendUnavailable(f"backend {name!r} cannot run this {self._title}; choose one of {names}")
-        self._backend = name
+        self.configuration = self.configuration._replace(backend=name)
 
     @property
     def backends(self) -> tuple[str, ...]:
@@ -216,7 +216,6 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
             named: dict[str, object] = {"mask": mask, "resets": resets, "gaps": gaps, "dropout_masks": dropout_masks}
             named["wide_state"] = None if wide_state is False else True
             return whole_as_node(self, (input, hx), named)  # type: ignore[return-value]
-        self._kind.check_input(self, input, hx, resets)
         if isinstance(input, PackedSequence):
             return self._forward_packed(input, hx, mask, resets, gaps, dropout_masks, wide_state)
         flags = (mask, resets, gaps, dropout_masks)
@@ -230,13 +229,14 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
                 output, state = result
                 return output.unsqueeze(time), state if len(state) > 1 else state[0]
         if alone and not wide_state:
-            called = self._kind.call(self, input, hx)
+            torch_layers = self._kind.torch_layers
+            called = None if torch_layers is None else torch_layers.call(self, input, hx)
             if called is not None:
                 return called
         check_input_axes(self._title, input, batched=3)
         batched = input.dim() == 3
         x = (input if self.batch_first else input.transpose(0, 1)) if batched else input.unsqueeze(0)
-        check_features(x, self._weight("weight_ih_l0"), self.input_size)
+        check_features(x, self.read_weight("weight_ih_l0"), self.input_size)
         if x.shape[1] == 0:
             raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
         leading = tuple(input.shape[:-1])
@@ -289,7 +289,7 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
         rows = x if batched else x.unsqueeze(0)
         if dropout_masks is not None:
             self._check_masks(dropout_masks, f"draw_dropout_masks({len(rows)}, steps).at(t)", len(rows))
-        check_features(rows, self._weight("weight_ih_l0"), self.input_size)
+        check_features(rows, self.read_weight("weight_ih_l0"), self.input_size)
         if resets is not None:
             check_flags("resets", resets, tuple(x.shape[:-1]))
         if gaps is not None:
@@ -300,7 +300,7 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
                 gaps = gaps.squeeze(1)
         state = self._state_of(hx, rows, batched, wide_state)
         if resets is not None:
-            anew = self._initial_state(rows)
+            anew = self.start_state(rows)
             state = tuple(torch.where(resets.view(-1, 1), a.to(s.dtype), s) for a, s in zip(anew, state, strict=True))
         result = None
         if gaps is None and dropout_masks is None and self._wrapper.inputs == 1:
@@ -315,13 +315,13 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
 
     def initial_state(self, batch: int) -> HiddenT:
         """Return the state that `hx=None` means, in the form of `hx`: zeros, or the learned one."""
-        like = self._weight("weight_ih_l0").new_empty(batch, 0)
-        return self._as_hidden(self._returned(self._initial_state(like), like, False), batched=True)
+        like = self.read_weight("weight_ih_l0").new_empty(batch, 0)
+        return self._as_hidden(self._returned(self.start_state(like), like, False), batched=True)
 
     def __prepare_scriptable__(self) -> nn.Module:
         if type(self).forward is not RecurrentLayer.forward:
             return for_script(self, None, "torch.nn has no layer of its kind")
-        return for_script(self, *self._kind.torch_module(self, False))
+        return for_script(self, *self._module_of_torch(single=False))
 
     def _forward_packed(
         self, packed: PackedSequence, hx: States | StateTuple | None, mask: Flags | None, resets: Flags | None,
@@ -331,7 +331,7 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
             raise ValueError("a PackedSequence has its own lengths; leave mask out")
         if packed.data.dim() != 2:
             raise RuntimeError(f"input must have 2 dimensions, got {packed.data.dim()}")
-        check_features(packed.data, self._weight("weight_ih_l0"), self.input_size)
+        check_features(packed.data, self.read_weight("weight_ih_l0"), self.input_size)
         as_it_is = resets is None and gaps is None and dropout_masks is None and not self._draws()
         if as_it_is:
             rows: Any = packed.batch_sizes[0]
@@ -339,7 +339,8 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
             state = self._state_of(hx, like, True, wide_state)
             if packed.sorted_indices is not None:
                 state = tuple(s.index_select(1, packed.sorted_indices) for s in state)
-            result = self._kind.packed(self, packed, state)
+            torch_layers = self._kind.torch_layers
+            result = None if torch_layers is None else torch_layers.packed(self, packed, state)
             if result is not None:
                 sorted_output, last = result
                 if packed.unsorted_indices is not None:
@@ -362,8 +363,10 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
         Args:
             by: the execution path, instead of the one that the cell's kind chooses.
         """
-        if mask is None and resets is None and gaps is None and masks is None and by is None:
-            result = self._kind.stack(self, x, state)
+        torch_layers = self._kind.torch_layers
+        alone = mask is None and resets is None and gaps is None and masks is None and by is None
+        if alone and torch_layers is not None:
+            result = torch_layers.stack(self, x, state)
             if result is not None:
                 return result
         if mask is not None:
@@ -375,7 +378,7 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
                 index = layer * len(self._directions) + number
                 drawn = NO_MASKS if masks is None else masks.directions[index]
                 series = x if drawn.input is None else x * drawn.input.unsqueeze(1)
-                weights, times = self._weights(layer, suffix, drawn.weight), gaps
+                weights, times = self.read_weights(layer, suffix, drawn.weight), gaps
                 if gaps is not None and gaps.dim() == 3:  # which a cell that learns them may have for each direction
                     times = gaps.chunk(len(self._directions), dim=2)[number]
                 start, zoneout = tuple(s[index] for s in state), self._zoneout(drawn)
@@ -398,7 +401,7 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
             return None
         if self._wrapper.inputs == 1:
             return self._kind.stream(self, x, hx)
-        leading = (self.num_layers, len(x)) if self._stacks_states else (len(x),)
+        leading = (self.num_layers, len(x)) if self.configuration.stacks_states else (len(x),)
         states = plain_states(hx, [(*leading, size) for size in self.state_sizes()], x)
         if states is None or self.num_layers > 1:
             return None
@@ -409,8 +412,8 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
     def _dropped(self, x: Tensor, layer: int) -> Tensor:
         if not self._drops(layer):
             return x
-        as_torch = self._kind.as_torch(x)  # the same seed then drops the same elements
-        return dropout(x if as_torch is None else as_torch, self.dropout)
+        torch_layers = self._kind.torch_layers  # in whose layout the same seed drops the same elements
+        return dropout(x if torch_layers is None else torch_layers.laid_out(x), self.dropout)
 
     def _masks(self, masks: DropoutMasks | None, batch: int, steps: int) -> DropoutMasks | None:
         if masks is None:
@@ -478,7 +481,7 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
         leading, wide = (self.num_layers * len(self._directions), x.shape[0]), accumulation_dtype(x.dtype)
         dtype = wide if wide_state else self._state_dtype(x)
         if hx is None:
-            initial = self._initial_state(x)
+            initial = self.start_state(x)
             return tuple(s.to(dtype) for s in initial) if wide_state else initial
         states = as_states(self._title, hx, len(self.state_names))
         check_state_axes(states, batched)
@@ -500,8 +503,8 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
             return output.squeeze(0).contiguous()
         if not self.batch_first:
             return output.transpose(0, 1).contiguous()
-        as_torch = self._kind.as_torch(output)
-        return output.contiguous() if as_torch is None else as_torch
+        torch_layers = self._kind.torch_layers
+        return output.contiguous() if torch_layers is None else torch_layers.laid_out(output)
 
     def _returned(self, state: StateTuple, x: Tensor, wide_state: bool) -> StateTuple:
         """Convert a state to the dtype that torch's layer would return for x, or to that of accumulation."""

@@ -11,11 +11,12 @@ from torch import Tensor, nn
 from torch.nn.functional import layer_norm as normalised
 
 from gatedrnn.equations import Equations, Option
+from gatedrnn.kernels.backends import accumulation_dtype
 from gatedrnn.kernels.matmul import linear
 from gatedrnn.kernels.op import register_flop_formulas
-from gatedrnn.kinds import kind_of, programs
+from gatedrnn.kinds import kernel_of, kind_of, programs
 from gatedrnn.kinds.definition import ZoneoutMask
-from gatedrnn.kinds.kind import Kind, Weights
+from gatedrnn.kinds.kind import Kernel, Kind, LayerConfiguration, Weights
 from gatedrnn.layers.arguments import (
     check_blocks,
     check_dropout,
@@ -39,6 +40,8 @@ TORCH_ARGUMENTS = {
     "proj_size": 0, "num_layers": 1, "bias": True, "batch_first": False, "dropout": 0.0, "bidirectional": False,
 }  # fmt: skip
 """Arguments of torch's layers with their defaults, in the order in which torch prints them."""
+
+CONFIGURED = tuple(name for name in LayerConfiguration._fields if name not in LayerConfiguration._field_defaults)
 
 
 def _outside_of_torch() -> int:
@@ -77,11 +80,12 @@ class RecurrentModule(nn.RNNBase):
     """The equations; keyword arguments of theirs are keyword arguments of the layer."""
     wrapper: "ClassVar[staticmethod[[Any], Wrapper]]" = staticmethod(lambda cell: PLAIN)
     """The wrapper around the equations, from these: inputs and weights that the layer reads or stores differently."""
-    _backend: str = "auto"
+    configuration: LayerConfiguration
+    """The layer's arguments as they are now; setting an attribute of such a name changes it too."""
     _reads_others: bool = False
     """Whether a tensor is read instead of a parameter, see `_flat_weights`."""
-    _stacks_states: bool = True
-    """Whether the states of a streamed step have an axis of layers; those of a single step's module have none."""
+    _kernel: Kernel | None = None
+    """The kernel that was found for the parameters as they were; see `kernel`."""
     cell: Equations
     _kind: Kind
     _wrapper: Wrapper
@@ -98,9 +102,13 @@ class RecurrentModule(nn.RNNBase):
     __constants__ = ["input_size", "hidden_size", *TORCH_ARGUMENTS]
 
     # RNNBase keeps a list of the weights and repairs it wherever one may have been replaced; nothing is kept here.
-    __setattr__ = nn.Module.__setattr__  # type: ignore[assignment]
     _apply = nn.Module._apply
     _replicate_for_data_parallel = nn.Module._replicate_for_data_parallel
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        nn.Module.__setattr__(self, name, value)
+        if name in LayerConfiguration._fields and "configuration" in vars(self):
+            self.configuration = self.configuration._replace(**{name: value})
 
     def __init__(
         self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False,
@@ -124,7 +132,8 @@ class RecurrentModule(nn.RNNBase):
         check_real(type(self).__name__, dtype)
         self._set_cell(self.cell_class(**options))
         check_projection(proj_size)
-        self._kind.check_sizes(self.cell, hidden_size, proj_size)
+        if self._kind.torch_layers is not None:
+            self._kind.torch_layers.check_sizes(self.cell, hidden_size, proj_size)
         check_blocks(self.cell, hidden_size, self._wrapper.blocks)
         refused = why_refused(rates, {self.cell.name: self.cell})
         if refused is not None:
@@ -134,7 +143,9 @@ class RecurrentModule(nn.RNNBase):
         self.bidirectional, self.proj_size, self.layer_norm = bidirectional, proj_size, layer_norm
         self.zoneout, self.input_dropout = float(zoneout), float(input_dropout)
         self.state_dropout, self.weight_dropout = float(state_dropout), float(weight_dropout)
-        self.weight_init, self.bias_init = weight_init or self._kind.weight_init, bias_init or self.cell.bias_init
+        self.configuration = LayerConfiguration(*(getattr(self, name) for name in CONFIGURED))
+        self.weight_init = weight_init or self._kind.facts(self.cell).weight_init
+        self.bias_init = bias_init or self.cell.bias_init
         check_initialisation(self.cell, self.weight_init, self.bias_init, longest_time_scale)
         self.longest_time_scale = longest_time_scale
         self._name_weights()
@@ -144,22 +155,20 @@ class RecurrentModule(nn.RNNBase):
                 for name, shape in shapes_of_layer.items():
                     weight = nn.Parameter(torch.empty(shape, device=device, dtype=dtype))
                     self.register_parameter(f"{name}_l{layer}{suffix}", weight)
-        self._kind.check_layer(self)
         self.reset_parameters()
 
     def _set_cell(self, cell: Equations) -> None:
         self.cell, self._kind, self._wrapper = cell, kind_of(cell), type(self).wrapper(cell)
         check_cell(cell)
         programs.register(cell)
-        self._kind.why_no_program(cell)  # traced here, for `torch.compile` cannot look into it
+        kernel_of(cell)  # traced here, for `torch.compile` cannot look into it
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "_kind"}  # lambdas cannot be pickled
+        return vars(self) | {"_kernel": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         nn.Module.__setstate__(self, state)
         register_flop_formulas()
-        self._kind, self._wrapper = kind_of(self.cell), type(self).wrapper(self.cell)
 
     def reset_parameters(self) -> None:
         """Initialise the parameters again by the layer's schemes."""
@@ -170,19 +179,26 @@ class RecurrentModule(nn.RNNBase):
     @property
     def mode(self) -> str:  # type: ignore[override]
         """The name of such a layer in `torch.nn`, "LSTM" or "GRU"; the cell's name for all others."""
-        return self._kind.mode(self.cell)
+        torch_layers = self._kind.torch_layers
+        return self.cell.name if torch_layers is None else torch_layers.name(self.cell)
 
     @property
     def state_names(self) -> tuple[str, ...]:
         """Names of the tensors of `hx`, in order."""
         return (*self.cell.states, *self._wrapper.states)
 
-    @property
-    def _flat_weights(self) -> list[Any]:
-        """All weights in torch's order; None for one that was deleted, as `weight_norm` does before it sets another."""
+    def flat_weights(self) -> list[Any]:
+        """Return all weights in torch's order.
+
+        One that was deleted, as `weight_norm` does before it sets another, is None.
+        """
         names, parameters = self._flat_weights_names, {} if self._reads_others else self._parameters
         # A dictionary is faster than torch's `__getattr__`.
         return [getattr(self, name, None) if (p := parameters.get(name)) is None else p for name in names]
+
+    @property
+    def _flat_weights(self) -> list[Any]:
+        return self.flat_weights()
 
     @_flat_weights.setter
     def _flat_weights(self, weights: list[Any]) -> None:
@@ -210,7 +226,7 @@ class RecurrentModule(nn.RNNBase):
     @qconfig.setter
     def qconfig(self, value: object) -> None:
         self.__dict__["qconfig"] = value
-        has_torchs = self._kind.torch_module(self, True)[0] is not None
+        has_torchs = self._module_of_torch(single=True)[0] is not None
         warnings.warn(
             f"{type(self).__name__} stays in floating point: torch's quantisation knows its own classes alone"
             + (f"; load this state dict into nn.{self.mode} and quantise that" if has_torchs else ""),
@@ -280,9 +296,17 @@ class RecurrentModule(nn.RNNBase):
             directions.append(drawn)
         return DropoutMasks(tuple(directions))
 
+    def _module_of_torch(self, single: bool) -> tuple[nn.Module | None, str]:
+        """Return torch's layer, or single step, of the same shapes on no device; or None, and why none computes the
+        same."""
+        torch_layers = self._kind.torch_layers
+        if torch_layers is None:
+            return None, f"torch.nn has no {'cell' if single else 'layer'} of its kind"
+        return torch_layers.module(self, single)
+
     def _draws(self) -> bool:  # no property: of an attribute that it misses, torch would name the property
         """Whether masks are drawn for whole sequences now."""
-        return self.training and any(getattr(self, name) for name in REGULARISERS)
+        return self.training and self.configuration.regularised
 
     @property
     def _directions(self) -> tuple[str, ...]:
@@ -317,9 +341,20 @@ class RecurrentModule(nn.RNNBase):
     def _run_for(self, read: Callable[[str], Tensor]) -> None:
         """Run the single steps of another module: delete the parameters, and read its own."""
         self._parameters.clear()
-        self._weight, self._stacks_states = read, False  # type: ignore[method-assign, assignment]
+        self._weight = read  # type: ignore[method-assign, assignment]
+        self.configuration = self.configuration._replace(stacks_states=False)
 
-    def _stored(self, name: str) -> Tensor:
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel for the dtype and the device of the parameters, found once."""
+        weight, found = self.read_weight("weight_ih_l0"), self._kernel
+        if found is None or found.dtype != weight.dtype or found.device != weight.device:
+            found = self._kind.kernel(self.cell, weight.device, weight.dtype)
+            if not torch.compiler.is_compiling():
+                self._kernel = found
+        return found
+
+    def read_weight(self, name: str) -> Tensor:
         """Return a parameter as the equations read it, without the cost of `getattr` unless it is replaced."""
         weight: Tensor | None = None if self._reads_others else self._parameters.get(name)
         weight = self._weight(name) if weight is None else weight  # a parametrisation, a pruning, a plain tensor
@@ -327,7 +362,7 @@ class RecurrentModule(nn.RNNBase):
             return self._wrapper.whole(weight, len(self.cell.projections))
         return weight
 
-    def _weights(self, layer: int, suffix: str, dropped: Tensor | None = None) -> Weights:
+    def read_weights(self, layer: int, suffix: str, dropped: Tensor | None = None) -> Weights:
         """Return the parameters of one layer and direction for the equations; `dropped` multiplies `weight_hh`."""
         weights = self._stored_weights(layer, suffix)
         if dropped is not None:
@@ -345,7 +380,7 @@ class RecurrentModule(nn.RNNBase):
         end, number = f"_l{layer}{suffix}", layer * len(self._directions) + (suffix != "")
         return {name.removesuffix(end): self._weight(name) for name in self._all_weights[number]}
 
-    def _initial_state(self, x: Tensor) -> StateTuple:
+    def start_state(self, x: Tensor) -> StateTuple:
         """Return the state before the first step of these rows."""
         leading, dtype = (self.num_layers * len(self._directions), x.shape[0]), self._state_dtype(x)
         if "initial_state_l0" in self._all_weights[0]:
@@ -355,7 +390,8 @@ class RecurrentModule(nn.RNNBase):
 
     def _state_dtype(self, x: Tensor) -> torch.dtype:
         """Return the dtype of a state: torch's in its LSTM and GRU, elsewhere that of accumulation."""
-        return self._kind.state_dtype(self.cell, x.dtype)
+        torch_layers = self._kind.torch_layers
+        return accumulation_dtype(x.dtype) if torch_layers is None else torch_layers.state_dtype(self.cell, x.dtype)
 
     def _zoneout(self, masks: DirectionMasks) -> ZoneoutMask | None:
         """Return the zoneout mask, or its expectation if none was drawn; None without zoneout."""
@@ -367,10 +403,10 @@ class RecurrentModule(nn.RNNBase):
         """Whether dropout acts on that layer's output."""
         return self.training and self.dropout > 0 and layer < self.num_layers - 1
 
-    def _project(self, x: Tensor, weights: Weights, add_bias: bool = True) -> Tensor:
+    def project(self, x: Tensor, weights: Weights, add_bias: bool = True) -> Tensor:
         """Compute W_ih x + b of all gates, each gate normalised with `layer_norm`."""
         if x.dim() == 3 and time_first(x):
-            return self._project(x.transpose(0, 1), weights, add_bias).transpose(0, 1)  # without a copy of x
+            return self.project(x.transpose(0, 1), weights, add_bias).transpose(0, 1)  # without a copy of x
         bias = weights.get("bias_ih") if add_bias else None
         if not self.layer_norm:
             return linear(x, weights["weight_ih"], bias)
@@ -378,7 +414,7 @@ class RecurrentModule(nn.RNNBase):
         projected = normalised(gates, (self.hidden_size,)).flatten(-2) * weights["weight_norm"]
         return projected if bias is None else projected + bias
 
-    def _project_output(self, output: Tensor, weights: Mapping[str, Tensor]) -> Tensor:
+    def project_output(self, output: Tensor, weights: Mapping[str, Tensor]) -> Tensor:
         """Project the output, unless the projection is part of the state."""
         if self.proj_size and not self.cell.projects_state:
             return linear(output, weights["weight_hr"])

@@ -23,6 +23,8 @@ DIAGONAL_BOUND = 0.1
 GAP_BOUND = 0.2
 """The bound of `weight_gap` over all gaps of a step: a decay by its mean has a half-life of seven gaps."""
 INITIAL_STATE_SPREAD = 0.5
+ALWAYS_KEPT = 2.0
+"""The bias of a clamped decay that is to stay 1: so far beyond the bound that hardly any input brings it back."""
 LONGEST_TIME_SCALE = 64.0
 """The default of `longest_time_scale`, in steps."""
 
@@ -84,7 +86,7 @@ def initialise(
     All calls go through `torch.nn.init`, which transformers guards while it loads a file.
     """
     if AUTHORS in (weight_init, bias_init):
-        first = kind_of(cell).weight_init if weight_init == AUTHORS else weight_init
+        first = kind_of(cell).facts(cell).weight_init if weight_init == AUTHORS else weight_init
         second = cell.bias_init if bias_init == AUTHORS else bias_init
         initialise(cell, weights, hidden_size, first, second, longest_time_scale, blocks)
         chosen = {n: w for n, w in weights.items() if (bias_init if n.startswith("bias") else weight_init) == AUTHORS}
@@ -163,7 +165,12 @@ def _fill_bias(cell: Equations, name: str, bias: Channels, hidden_size: int, sch
             nn.init.constant_(block, sign)
         elif scheme == "time-scales" and sign:
             spread_time_scales(block, sign, longest)
-            kind_of(cell).fill_bias(cell, block)
+            facts = kind_of(cell).facts(cell)
+            if facts.bias_is_decay:
+                block.sigmoid_()
+            if facts.begins_with_kept:
+                blocks = block.view(cell.block_size, -1)
+                nn.init.constant_(blocks[:, : math.ceil(facts.begins_with_kept * blocks.shape[1])], ALWAYS_KEPT)
 
 
 def spread_time_scales(bias: Channels, sign: int, longest: float) -> None:

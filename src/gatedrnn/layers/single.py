@@ -115,7 +115,8 @@ class SingleStep(nn.RNNCellBase, Generic[HiddenT]):
         if is_proxy(input):
             return whole_as_node(self, (input, hx), {"wide_state": None if wide_state is False else True})  # type: ignore[return-value]
         layer = self._layer
-        after = layer._kind.step_of_torch(self, input, hx)
+        torch_layers = layer._kind.torch_layers
+        after = None if torch_layers is None else torch_layers.step(self, input, hx)
         if after is not None:
             return after
         if streams(input) and input.dim() == 2:
@@ -129,10 +130,10 @@ class SingleStep(nn.RNNCellBase, Generic[HiddenT]):
         batched = input.dim() == 2
         x = input if batched else input.unsqueeze(0)
         states = None if hx is None else self._states_of(hx, x, batched)
-        check_dtype(title, input, layer._weight("weight_ih_l0"))  # after all sizes, as in torch
-        weights, before = layer._weights(0, ""), self._take_state(states, x, wide_state)
+        check_dtype(title, input, layer.read_weight("weight_ih_l0"))  # after all sizes, as in torch
+        weights, before = layer.read_weights(0, ""), self._take_state(states, x, wide_state)
         series, before, last_input = layer._wrapper.beside_the_last(x.unsqueeze(1), before)
-        projected = layer._project(series.squeeze(1), weights)
+        projected = layer.project(series.squeeze(1), weights)
         after = one_step(self.cell, projected, before, Recurrent(self.cell.projections, weights))
         dtype = accumulation_dtype(x.dtype) if wide_state else x.dtype
         after = tuple((s if batched else s[0]).to(dtype) for s in (*after, *last_input))
@@ -141,7 +142,7 @@ class SingleStep(nn.RNNCellBase, Generic[HiddenT]):
     def __prepare_scriptable__(self) -> nn.Module:
         if type(self).forward is not SingleStep.forward:
             return for_script(self, None, "torch.nn has no cell of its kind")
-        return for_script(self, *self._layer._kind.torch_module(self, True))
+        return for_script(self, *self._layer._module_of_torch(single=True))
 
     def output(self, hx: Hidden, input: Step | None = None, before: Hidden | None = None) -> Step:
         """Return the layer's output from a state: h.
@@ -159,7 +160,7 @@ class SingleStep(nn.RNNCellBase, Generic[HiddenT]):
             x = input if batched else input.unsqueeze(0)
             states = self._take_state(None if before is None else self._states_of(before, x, batched), x, True)
             series, _, _ = layer._wrapper.beside_the_last(x.unsqueeze(1), states)
-            projected = layer._project(series.squeeze(1) if batched else series[0, 0], layer._weights(0, ""))
+            projected = layer.project(series.squeeze(1) if batched else series[0, 0], layer.read_weights(0, ""))
             gates = split_gates(len(self.cell.projections), projected)
         return output_of(self.cell, tuple(state)[: len(self.cell.states)], gates)
 
@@ -184,7 +185,7 @@ class SingleStep(nn.RNNCellBase, Generic[HiddenT]):
         wide = accumulation_dtype(x.dtype)
         dtype = wide if wide_state else self._layer._state_dtype(x)
         if states is None:
-            return tuple(s[0].to(dtype) for s in self._layer._initial_state(x))
+            return tuple(s[0].to(dtype) for s in self._layer.start_state(x))
         check_state_dtypes(type(self).__name__, states, {wide, x.dtype})
         return tuple(s.to(dtype) for s in states)
 

@@ -175,7 +175,7 @@ class GatedRNNConfig(PreTrainedConfig):
         """Whether a model of uneven series has times as inputs, for cells that do not learn what they do to the
         state.
         """
-        gaps = [kind_of(cell).gaps(cell) for cell in (CELLS[choice.name].equations for choice in self.cells)]
+        gaps = [kind_of(cell).facts(cell).gaps for cell in (CELLS[choice.name].equations for choice in self.cells)]
         return not gaps or not all(taken is not None and taken.features for taken in gaps)
 
     def is_boundary(self, token: int | None) -> bool:

@@ -74,7 +74,7 @@ class Times(NamedTuple):
 
     def read_by(self, cell: Equations, bidirectional: bool) -> Gaps | None:
         """The times that a layer of this cell takes; None for a cell without a notion of time."""
-        taken = kind_of(cell).gaps(cell)
+        taken = kind_of(cell).facts(cell).gaps
         if taken is not None and taken.features == self.since.shape[2]:
             return torch.cat([self.since, self.until], dim=2) if bidirectional else self.since
         return None if taken is None else self.gaps

@@ -91,7 +91,7 @@ def build_layer(config: GatedRNNConfig, cell: CellChoice, input_size: int, num_l
     """Recurrent layers of one cell, as configured; in a model of uneven series one that learns what times do reads a
     time for each feature."""
     record, options = CELLS[cell.name], dict(cell.options)
-    gaps = kind_of(record.equations).gaps(record.equations)
+    gaps = kind_of(record.equations).facts(record.equations).gaps
     if config.gap_unit is not None and gaps is not None and gaps.features:
         options.setdefault("gap_features", config.input_size or 1)
     taken = [name for name in OF_LAYERS if takes(record.equations, name, config.bias_init)]

@@ -8,6 +8,7 @@ from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
+from gatedrnn.kinds import kind_of
 from gatedrnn.layers import RecurrentLayer
 from gatedrnn.models.configuration import OptionValue
 from gatedrnn.models.convolution import Convolution
@@ -130,7 +131,7 @@ def describe_structure(model: GatedRNNPreTrainedModel, steps: int = 1) -> Struct
         hidden_size=config.hidden_size,
         embedding_size=config.embedding_size,
         gates=list(gates),
-        reads_state=any(layer._kind.iterates for layer in layers),
+        reads_state=any(kind_of(layer.cell).facts(layer.cell).iterates for layer in layers),
         initialisation=Initialisation(layers[0].weight_init, layers[0].bias_init) if layers else None,
         block=config.block,
         pooling=config.pooling,

@@ -87,7 +87,7 @@ def check_choice(choice: CellChoice, dtypes: tuple[str, ...] = tuple(DTYPES)) ->
         yield from _of_decay_gates(name, options, title)
         if cell.numpy is not None:
             yield from _against_oracle(name, options, title)
-        gaps = kind_of(cell).gaps(cell)
+        gaps = kind_of(cell).facts(cell).gaps
         if gaps is not None and not gaps.features:
             yield _of_gaps(cell, title)
     for dtype in dtypes:
@@ -206,7 +206,7 @@ def _direction(layer: RecurrentLayer, sequences: Sequences) -> dict[str, Tensor]
     random, cell = _generator(), layer.cell
     inputs = {"input": sequences.x} | {f"hx{i}": s for i, s in enumerate(sequences.hx)} | dict(layer.named_parameters())
     direction = {k: torch.randn(v.shape, generator=random, dtype=torch.float64) for k, v in inputs.items()}
-    through = kind_of(cell).straight_through(cell)
+    through = kind_of(cell).facts(cell).signs
     if through:
         direction["input"].zero_()
         for k in {"weight_ih_l0", "bias_ih_l0"} & direction.keys():
@@ -303,7 +303,7 @@ def _sequences(layer: RecurrentLayer, case: Case, draw: int = 0) -> Sequences:
             masks = layer.draw_dropout_masks(BATCH, TIME)
     gaps = None
     if case.gaps or case.gap_features:  # of 0 too, and so large that nothing of the state is left
-        taken = kind_of(layer.cell).gaps(layer.cell)
+        taken = kind_of(layer.cell).facts(layer.cell).gaps
         last = (taken.features * (1 + layer.bidirectional),) if taken and case.gap_features else ()
         gaps = torch.rand(BATCH, TIME, *last, generator=generator, dtype=torch.float64) ** 2 * 4
         gaps[0, 1], gaps[0, 3] = 0, 100

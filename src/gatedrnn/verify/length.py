@@ -33,7 +33,7 @@ def check_lengths(cells: tuple[str, ...]) -> Iterator[Check]:
         yield _row("linear_scan", backend, steps, h, exact[:, :steps])
     for name in dict.fromkeys(CellChoice.parse(cell).name for cell in cells):
         layer_class = CELLS[name].layer
-        if kind_of(layer_class.cell_class).iterates:
+        if kind_of(layer_class.cell_class).facts(layer_class.cell_class).iterates:
             layer, x = _long(name, LOOP_LENGTHS[-1])
             with torch.no_grad():
                 exact, _ = run_by_definition(layer.double(), _sequences(layer, x.double()))
@@ -50,7 +50,7 @@ def _long_scan_cell(name: str) -> Iterator[Check]:
     backend = layer.backends[-1]
     cell: Any = layer.cell  # which has `log_coefficients` too
     with torch.no_grad():
-        projected = layer._project(x.double(), {k.removesuffix("_l0"): p.double() for k, p in layer.named_parameters()})
+        projected = layer.project(x.double(), {k.removesuffix("_l0"): p.double() for k, p in layer.named_parameters()})
         exact = _plain_loop(*cell.coefficients(*split_gates(len(cell.projections), projected)))
         for steps in SCAN_LENGTHS:
             yield _row(name, backend, steps, layer(x[:, :steps])[0], exact[:, :steps])

@@ -226,7 +226,7 @@ LOG_SPACE = Case("log_space", {"num_layers": 2, "log_space": True}, {
 
 def cases_for(cell: Equations, wrapper: Wrapper, dtype: str) -> list[Case]:
     """Return the cases of a cell in a dtype: with gaps only if it reads them."""
-    gaps = kind_of(cell).gaps(cell)
+    gaps = kind_of(cell).facts(cell).gaps
     has = {
         "narrow": dtype == "bfloat16", "gaps": gaps is not None,
         "gap_features": gaps is not None and gaps.features > 0,

@@ -22,6 +22,7 @@ from gatedrnn.data.windows import NEVER_VARIES, Windows
 from gatedrnn.errors import DataError, Error, TooLarge
 from gatedrnn.inspect.describe import describe
 from gatedrnn.inspect.trace import Traced, trace
+from gatedrnn.kinds import kind_of
 from gatedrnn.layers import RecurrentLayer
 from gatedrnn.models import GatedRNNForForecasting, GatedRNNForSequenceClassification
 from gatedrnn.training.finished import Finished, data_of, open_finished
@@ -162,7 +163,7 @@ def _layers(answer: StepAnswer, seen: list[Traced]) -> list[ViewLayer]:
         layer_view = ViewLayer(
             name=place.name, reverse=place.reverse, cell=layer.cell.name, channels=traced.memory.shape[-1],
             gates=list(traced.gates), decay="decay" in names, written="written" in names,
-            decay_gate=decay_gate, decay_inverted=inverted, scan=not layer._kind.iterates,
+            decay_gate=decay_gate, decay_inverted=inverted, scan=not kind_of(layer.cell).facts(layer.cell).iterates,
             memory=first + layer.cell.memory, equations=describe(layer).equations,
         )  # fmt: skip
         views.append(layer_view)

@@ -1,20 +1,21 @@
 """Cells of small blocks: one matrix product projects the whole sequence, one block scan runs it."""
 
-import math
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from gatedrnn.equations import BlockScanEquations, Equations, split_gates
+from gatedrnn.equations import BlockScanEquations, split_gates
 from gatedrnn.kernels.backends import accumulation_dtype
 from gatedrnn.kinds.block.op import block_scan, block_step, choose_block_backend, has_block_step
 from gatedrnn.kinds.definition import ZoneoutMask, reversed_resets
 from gatedrnn.kinds.kind import (
+    CellFacts,
     Direction,
     Insides,
+    Kernel,
     Kind,
     LayerView,
     MethodCall,
@@ -27,6 +28,7 @@ from gatedrnn.kinds.kind import (
     is_of,
 )
 from gatedrnn.kinds.scan.definition import shown
+from gatedrnn.kinds.scan.path import NO_RECURRENT_WEIGHTS
 from gatedrnn.kinds.stream import WeightSize, plain_states, plain_weights, state_shapes
 from gatedrnn.shapes import Series, Step
 
@@ -48,27 +50,15 @@ FIXED = Tracking(
     "group; S5 however deep",
     "Merrill et al. 2024, arXiv:2404.08819",
 )
-ALWAYS_KEPT = 2.0
-"""The bias of a clamped decay that is to stay 1: so far beyond the bound that hardly any input brings it back."""
-
-
-def _backends(layer: LayerView) -> tuple[str, ...]:
-    chosen = choose_block_backend(layer._weight("weight_ih_l0").device).backend
-    return tuple(dict.fromkeys(("reference", "torch", chosen)))
-
-
-def _path(layer: LayerView, asked: Pass) -> Path:
-    backend, reason = choose_block_backend(layer._weight("weight_ih_l0").device)
-    if layer._backend != "auto":
-        backend, reason = layer._backend, f"backend={layer._backend!r} asks for it"
-    return Path(f"one block_scan, backend {backend}", reason, _run)
+OWN_KERNEL = "one kernel scans the blocks of every such cell, and reads their matrices"
+"""Why no kernel is generated."""
 
 
 def _run(layer: LayerView, direction: Direction) -> SeriesResult:
     cell, weights, mask, resets = layer.cell, direction.weights, direction.mask, direction.resets
     if direction.reverse and resets is not None:
         resets = reversed_resets(resets)
-    projected = layer._project(direction.x, weights)
+    projected = layer.project(direction.x, weights)
     wide = accumulation_dtype(projected.dtype)
     gates = split_gates(len(cell.projections), projected.to(wide))
     transition, drive = cell.coefficients(*gates, *(weights[f"weight_{name}"].to(wide) for name in cell.diagonals))
@@ -82,9 +72,9 @@ def _run(layer: LayerView, direction: Direction) -> SeriesResult:
     reset_state = None if resets is None or "initial_state" not in weights else weights["initial_state"].to(wide)
     h, last = block_scan(
         transition, drive, direction.state[0].to(wide), resets=resets, reset_state=reset_state,
-        reverse=direction.reverse, backend=layer._backend,
+        reverse=direction.reverse, backend=layer.configuration.backend,
     )  # fmt: skip
-    return layer._project_output(shown(cell, h, gates, mask, projected.dtype), weights), (last,)
+    return layer.project_output(shown(cell, h, gates, mask, projected.dtype), weights), (last,)
 
 
 def _zoned(zoneout: ZoneoutMask | None, block_size: int, transition: Tensor, drive: Series) -> tuple[Tensor, Series]:
@@ -101,29 +91,6 @@ def _identity_like(transition: Tensor) -> Tensor:
     return torch.eye(size, dtype=transition.dtype, device=transition.device).unsqueeze(-1)
 
 
-def _stream(layer: LayerView, x: Step, hx: Any) -> StepResult | None:
-    shapes, cell = state_shapes(layer, x), layer.cell
-    if shapes is None or not has_block_step(cell, x.device):
-        return None
-    gates, diagonals = len(cell.projections), tuple(cell.diagonals)
-    sizes = _sizes(gates, diagonals, cell.block_size, layer.hidden_size, x.shape[1], layer.num_layers, layer.bias)
-    if hx is None:
-        state = layer._initial_state(x)[0].reshape(shapes[0]).contiguous()
-    else:
-        states = plain_states(hx, shapes, x)
-        if states is None:
-            return None
-        state = states[0]
-    weights = plain_weights(layer, sizes, x.dtype)
-    if weights is None:
-        return None
-    after, count = torch.empty_like(state), len(weights) // layer.num_layers
-    for number in range(layer.num_layers):
-        of_layer = (state[number], after[number]) if layer._stacks_states else (state, after)
-        x = block_step(cell, x, weights[number * count : (number + 1) * count], *of_layer)
-    return x, (after,)
-
-
 @cache
 def _sizes(
     gates: int, diagonals: tuple[str, ...], block_size: int, size: int, inputs: int, layers: int, bias: bool
@@ -138,52 +105,81 @@ def _sizes(
     return sizes
 
 
-def _shapes(cell: BlockScanEquations, hidden_size: int, width: int, bias: bool) -> dict[str, tuple[int, ...]]:
-    shapes: dict[str, tuple[int, ...]] = {
-        f"weight_{name}": (hidden_size // cell.block_size,) for name in cell.diagonals
-    }
-    return shapes | ({"initial_state": (hidden_size,)} if cell.learns_initial_state else {})
+class BlockKind(Kind):
+    """Cells whose gates read the input alone and whose channels are mixed in small blocks."""
+
+    def claims(self, cell: Any) -> bool:
+        return is_of(cell, BlockScanEquations)
+
+    def facts(self, cell: Any) -> CellFacts:
+        return CellFacts(
+            NO_RECURRENT_WEIGHTS, signs=cell.straight_through, bias_is_decay=cell.clamped_decay,
+            begins_with_kept=cell.begins_keeping,
+        )  # fmt: skip
+
+    def shapes(self, cell: BlockScanEquations, hidden_size: int, width: int, bias: bool) -> dict[str, tuple[int, ...]]:
+        blocks = hidden_size // cell.block_size
+        shapes: dict[str, tuple[int, ...]] = {f"weight_{name}": (blocks,) for name in cell.diagonals}
+        return shapes | ({"initial_state": (hidden_size,)} if cell.learns_initial_state else {})
+
+    def calls(self, cell: BlockScanEquations, inputs: SampleInputs) -> list[MethodCall]:
+        batch, steps, channels = inputs.projected[0].shape
+        first = batch, steps, cell.block_size, cell.block_size, channels // cell.block_size
+        arguments = *inputs.projected, *(inputs.weights[f"weight_{name}"] for name in cell.diagonals)
+        return [MethodCall("coefficients", arguments, "(transition, drive)", [first, (batch, steps, channels)])]
+
+    def insides(self, cell: BlockScanEquations, sums: dict[str, Series], diagonals: Sequence[Tensor]) -> Insides:
+        # Row i of a block is the i-th channel's decay times a row of length 1.
+        decay = cell.coefficients(*sums.values(), *diagonals)[0].norm(dim=-2).flatten(-2)
+        if cell.clamped_decay:
+            gates = {name: decay if sign > 0 else 1 - decay for name, sign in cell.decay_gates.items()}
+        else:
+            gates = {name: torch.sigmoid(total) for name, total in sums.items() if name not in cell.candidates}
+        return Insides(gates, decay, adds=False)
+
+    def tracking(self, cell: BlockScanEquations) -> Tracking:
+        diagonals = torch.zeros(len(cell.diagonals), 1)
+        drawn = torch.randn(len(cell.projections), 2, cell.block_size, generator=torch.Generator().manual_seed(0))
+        transitions, _ = cell.coefficients(*drawn, *diagonals)
+        return FIXED if torch.equal(*transitions) else ROTATING
+
+    def kernel(self, cell: BlockScanEquations, device: torch.device, dtype: torch.dtype) -> Kernel:
+        return Kernel(device, dtype, missing=OWN_KERNEL)
+
+    def backends(self, layer: LayerView) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(("reference", "torch", choose_block_backend(layer.kernel.device).backend)))
+
+    def path(self, layer: LayerView, asked: Pass) -> Path:
+        (chosen, reason), backend = choose_block_backend(layer.kernel.device), layer.configuration.backend
+        if backend != "auto":
+            chosen, reason = backend, f"backend={backend!r} asks for it"
+        return Path(f"one block_scan, backend {chosen}", reason, _run)
+
+    def stream(self, layer: LayerView, x: Step, hx: Any) -> StepResult | None:
+        shapes, cell = state_shapes(layer, x), layer.cell
+        if shapes is None or not has_block_step(cell, x.device):
+            return None
+        gates, diagonals = len(cell.projections), tuple(cell.diagonals)
+        configuration = layer.configuration
+        sizes = _sizes(
+            gates, diagonals, cell.block_size, configuration.hidden_size, x.shape[1], configuration.num_layers,
+            configuration.bias,
+        )  # fmt: skip
+        if hx is None:
+            state = layer.start_state(x)[0].reshape(shapes[0]).contiguous()
+        else:
+            states = plain_states(hx, shapes, x)
+            if states is None:
+                return None
+            state = states[0]
+        weights = plain_weights(layer, sizes, x.dtype)
+        if weights is None:
+            return None
+        after, count = torch.empty_like(state), len(weights) // configuration.num_layers
+        for number in range(configuration.num_layers):
+            of_layer = (state[number], after[number]) if configuration.stacks_states else (state, after)
+            x = block_step(cell, x, weights[number * count : (number + 1) * count], *of_layer)
+        return x, (after,)
 
 
-def _calls(cell: BlockScanEquations, inputs: SampleInputs) -> list[MethodCall]:
-    batch, steps, channels = inputs.projected[0].shape
-    first = batch, steps, cell.block_size, cell.block_size, channels // cell.block_size
-    arguments = *inputs.projected, *(inputs.weights[f"weight_{name}"] for name in cell.diagonals)
-    return [MethodCall("coefficients", arguments, "(transition, drive)", [first, (batch, steps, channels)])]
-
-
-def _insides(cell: BlockScanEquations, sums: dict[str, Series], diagonals: Sequence[Tensor]) -> Insides:
-    # Row i of a block is the i-th channel's decay times a row of length 1.
-    decay = cell.coefficients(*sums.values(), *diagonals)[0].norm(dim=-2).flatten(-2)
-    if cell.clamped_decay:
-        gates = {name: decay if sign > 0 else 1 - decay for name, sign in cell.decay_gates.items()}
-    else:
-        gates = {name: torch.sigmoid(total) for name, total in sums.items() if name not in cell.candidates}
-    return Insides(gates, decay, adds=False)
-
-
-def _tracking(cell: BlockScanEquations) -> Tracking:
-    diagonals = torch.zeros(len(cell.diagonals), 1)
-    drawn = torch.randn(len(cell.projections), 2, cell.block_size, generator=torch.Generator().manual_seed(0))
-    transitions, _ = cell.coefficients(*drawn, *diagonals)
-    return FIXED if torch.equal(*transitions) else ROTATING
-
-
-def _fill_bias(cell: BlockScanEquations, bias: Tensor) -> None:
-    if cell.clamped_decay:
-        bias.sigmoid_()
-    if cell.begins_keeping:
-        blocks = bias.view(cell.block_size, -1)
-        nn.init.constant_(blocks[:, : math.ceil(cell.begins_keeping * blocks.shape[1])], ALWAYS_KEPT)
-
-
-def _no_sources(cell: Equations) -> list[str]:
-    return []
-
-
-BLOCK = Kind(
-    equations=lambda cell: is_of(cell, BlockScanEquations),
-    backends=_backends, path=_path, stream=_stream, shapes=_shapes, calls=_calls, insides=_insides,
-    tracking=_tracking, sources=_no_sources, why_no_program=lambda cell: None, fill_bias=_fill_bias,
-    straight_through=lambda cell: cell.straight_through,
-)  # fmt: skip
+BLOCK = BlockKind()

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from gatedrnn.codegen.graph import Graph, Value
 from gatedrnn.codegen.row import Row, evaluate, kept_values, sources_of
+from gatedrnn.codegen.source import numba_source
 from gatedrnn.codegen.trace import gradients, in_a_clean_thread, trace
 from gatedrnn.equations import LoopEquations, Recurrent, output_of
 from gatedrnn.errors import CannotBeTraced
@@ -64,6 +65,11 @@ class LoopProgram:
     def passes_output(self) -> bool:
         """Whether an equation reads h before the step, other than in a product."""
         return "delta_h" in self.backward[0].writes
+
+    def sources(self, equations: str) -> list[str]:
+        """Return the source of every part of both passes, headed by the equations."""
+        rows = *self.forward, *reversed(self.backward)
+        return [numba_source(self.word, row, dict.fromkeys(row.rows, "float32"), equations).text for row in rows]
 
 
 def trace_loop(cell: LoopEquations) -> LoopProgram:

@@ -8,7 +8,6 @@ A_t grows with t, and its trailing digits are lost when the two terms cancel: th
 |A_t|, where that of the linear form does not grow.
 """
 
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -16,10 +15,10 @@ from torch import Tensor
 
 from gatedrnn.equations import PositiveScanEquations
 from gatedrnn.kernels.backends import accumulation_dtype, plain_torch_only
-from gatedrnn.kinds.kind import Direction, LayerView, Pass, Path, SeriesResult, is_of
+from gatedrnn.kinds.kind import CellFacts, Direction, LayerView, Pass, Path, SeriesResult, StepResult, is_of
 from gatedrnn.kinds.scan.definition import gates_of, shown
-from gatedrnn.kinds.scan.path import SCAN
-from gatedrnn.shapes import Series, State
+from gatedrnn.kinds.scan.path import ScanKind
+from gatedrnn.shapes import Series, State, StateTuple, Step
 
 LOG_ZERO = -1e30
 """Log 0: its exp and the gradient of that are 0, where the gradient of an infinity would be NaN."""
@@ -45,15 +44,9 @@ def log_space_scan(log_decay: Series, log_drive: Series, h0: State, reverse: boo
     return states, states[:, -1].clone()
 
 
-def _path(layer: LayerView, asked: Pass) -> Path:
-    if asked.has_gaps:
-        raise ValueError("log_space takes no gaps; use log_space=False")
-    return Path("the scan over logarithms", "log_space=True asks for the paper's own", _run)
-
-
 def _run(layer: LayerView, direction: Direction) -> SeriesResult:
     cell, mask = layer.cell, direction.mask
-    projected = layer._project(direction.x, direction.weights, add_bias=False)
+    projected = layer.project(direction.x, direction.weights, add_bias=False)
     wide, bias = projected.to(accumulation_dtype(projected.dtype)), direction.weights.get("bias_ih")
     gates = gates_of(cell, wide if bias is None else wide + bias)
     log_decay, log_drive = cell.log_coefficients(*gates)
@@ -61,21 +54,7 @@ def _run(layer: LayerView, direction: Direction) -> SeriesResult:
         real = mask.unsqueeze(2)
         log_decay, log_drive = torch.where(real, log_decay, 0), torch.where(real, log_drive, LOG_ZERO)
     h, last = log_space_scan(log_decay, log_drive, direction.state[0].to(log_decay.dtype), direction.reverse)
-    return layer._project_output(shown(cell, h, gates, mask, projected.dtype), direction.weights), (last,)
-
-
-def _check_layer(layer: LayerView) -> None:
-    for name in ("zoneout", "state_dropout"):
-        if getattr(layer, name):
-            raise ValueError(f"{name} makes steps without a logarithm, so log_space cannot run it; leave one out")
-
-
-def _check_input(layer: LayerView, input: Any, hx: Any, resets: Tensor | None) -> None:
-    if resets is not None:
-        raise ValueError("log_space cannot reset a state: log 0 is infinite; use log_space=False")
-    unknown = torch.compiler.is_compiling() or plain_torch_only()
-    if hx is not None and not unknown and not all(_has_logarithm(h) for h in hx):
-        raise ValueError("log_space needs hx None or positive (0 if it needs no gradient): it takes its logarithm")
+    return layer.project_output(shown(cell, h, gates, mask, projected.dtype), direction.weights), (last,)
 
 
 def _has_logarithm(h: State) -> bool:
@@ -83,9 +62,35 @@ def _has_logarithm(h: State) -> bool:
     return bool((h > 0).all() if h.requires_grad else (h >= 0).all())
 
 
-LOG_SPACE = replace(
-    SCAN,
-    equations=lambda cell: is_of(cell, PositiveScanEquations) and getattr(cell, "log_space", False),
-    backends=lambda layer: (), path=_path, stream=lambda layer, x, hx: None, step=lambda layer, x, state: None,
-    check_layer=_check_layer, check_input=_check_input,
-)  # fmt: skip
+class LogSpaceKind(ScanKind):
+    """Scan cells that run whole sequences by the paper's scan over logarithms."""
+
+    def claims(self, cell: Any) -> bool:
+        return is_of(cell, PositiveScanEquations) and getattr(cell, "log_space", False)
+
+    def facts(self, cell: Any) -> CellFacts:
+        facts = super().facts(cell)
+        why = "makes steps without a logarithm, so log_space cannot run it; leave one out"
+        return facts._replace(refused={**facts.refused, "zoneout": why, "state_dropout": why})
+
+    def backends(self, layer: LayerView) -> tuple[str, ...]:
+        return ()
+
+    def path(self, layer: LayerView, asked: Pass) -> Path:
+        if asked.has_gaps:
+            raise ValueError("log_space takes no gaps; use log_space=False")
+        if asked.direction is not None and asked.direction.resets is not None:
+            raise ValueError("log_space cannot reset a state: log 0 is infinite; use log_space=False")
+        unknown = torch.compiler.is_compiling() or plain_torch_only()
+        if asked.direction is not None and not unknown and not all(map(_has_logarithm, asked.direction.state)):
+            raise ValueError("log_space needs hx None or positive (0 if it needs no gradient): it takes its logarithm")
+        return Path("the scan over logarithms", "log_space=True asks for the paper's own", _run)
+
+    def stream(self, layer: LayerView, x: Step, hx: Any) -> StepResult | None:
+        return None
+
+    def step(self, layer: LayerView, x: Step, state: StateTuple) -> StepResult | None:
+        return None
+
+
+LOG_SPACE = LogSpaceKind()

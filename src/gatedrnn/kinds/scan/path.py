@@ -3,7 +3,6 @@
 Cells that read their states through diagonal weights run all their steps in one call of the same operation.
 """
 
-import inspect
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
@@ -11,7 +10,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gatedrnn.codegen.source import numba_source
 from gatedrnn.equations import (
     ConvexScanEquations,
     ElementwiseLoopEquations,
@@ -31,9 +29,11 @@ from gatedrnn.kernels.backends import (
 from gatedrnn.kinds import programs
 from gatedrnn.kinds.definition import gaps_between_real_steps, reversed_resets
 from gatedrnn.kinds.kind import (
+    CellFacts,
     Direction,
     GapsTaken,
     Insides,
+    Kernel,
     Kind,
     LayerView,
     MethodCall,
@@ -46,10 +46,17 @@ from gatedrnn.kinds.kind import (
     Weights,
     is_of,
 )
-from gatedrnn.kinds.loop.path import cuts_of, in_torch_steps, loop_calls, loop_insides, stepping_path
+from gatedrnn.kinds.loop.path import (
+    cuts_of,
+    in_torch_steps,
+    loop_calls,
+    loop_insides,
+    stepping_path,
+    without_kernel,
+)
 from gatedrnn.kinds.scan.definition import coefficients_of, gates_of, shown
 from gatedrnn.kinds.scan.op import joined_by_channel, linear_scan, scan
-from gatedrnn.kinds.scan.rows import CellProgram, TileProgram, trace_cell, trace_tiles
+from gatedrnn.kinds.scan.rows import CellProgram, trace_cell, trace_tiles
 from gatedrnn.kinds.stream import (
     WeightSize,
     plain_states,
@@ -81,69 +88,24 @@ CHANNELWISE = Tracking(
     "measured, docs/expressivity.md",
 )
 DRAWS, SPREAD = 1000, 4.0
+NO_RECURRENT_WEIGHTS = {"weight_dropout": "drops recurrent weights, and {names} has none; leave it at 0"}
 
 
-def cell_program(cell: Equations) -> CellProgram | None:
-    """Return the program that kernels for a CPU run for a cell; None if there is none."""
-    return programs.program_for(cell, trace_cell)
+def cell_kernel(cell: Equations, device: torch.device, dtype: torch.dtype) -> Kernel:
+    """Find the kernel for a CPU of a cell without products in time."""
+    program = programs.program_for(cell, trace_cell) if has_cpu_kernels(device) else None
+    return Kernel(device, dtype, program, None if program else _why_none(cell))
 
 
-def tile_program(cell: Equations) -> TileProgram | None:
-    """Return the program that kernels for a GPU run for a scan cell; None if none, or if it has diagonal weights."""
-    if not isinstance(cell, ScanEquations) or cell.diagonals or cell_program(cell) is None:
-        return None
-    return programs.program_for(cell, trace_tiles)
-
-
-def _backends(layer: LayerView) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(("reference", choose_backend(layer._weight("weight_ih_l0").device).backend)))
-
-
-def _path(layer: LayerView, asked: Pass) -> Path:
-    cell, device = layer.cell, layer._weight("weight_ih_l0").device
-    chosen, reason = choose_backend(device)
-    if layer._backend == "reference":
-        return Path("one linear_scan, backend reference", "backend='reference' asks for it", _gates_in_torch)
-    if asked.direction is not None and plain_torch_only():
-        if layer._backend == "native":
-            raise BackendUnavailable(
-                "backend 'native' cannot run in a transform of torch.func or an export to ONNX; use 'auto' or "
-                "'reference'"
-            )
-        return Path("one linear_scan, backend reference", "no kernel takes part in a transform", _gates_in_torch)
-    between = None
-    if not _has_kernel(cell, device):
-        between = _why_no_program(cell) or f"no kernel computes the gates of {cell.name} here"
-    elif asked.zones_out:
-        between = "zoneout acts between gates and scan"
-    elif asked.drops_state:
-        between = "state_dropout acts between gates and scan"
-    elif asked.has_gaps:
-        between = "gaps raise the decay between gates and scan"
-    if between is not None:
-        return Path(f"one linear_scan, backend {chosen}", f"{between}; {reason}", _gates_in_torch)
-    return Path(f"one kernel for gates and scan, backend {chosen}", reason, _in_one_kernel)
-
-
-def _has_kernel(cell: Equations, device: torch.device) -> bool:
-    if device.type == "cuda":
-        return tile_program(cell) is not None and choose_backend(device).backend == "native"
-    return _has_cpu_kernel(cell, device)
-
-
-def _has_cpu_kernel(cell: Equations, device: torch.device) -> bool:
-    return has_cpu_kernels(device) and cell_program(cell) is not None
-
-
-def _why_no_program(cell: Equations) -> str | None:
-    return programs.why_no_program(cell, trace_cell)
+def _why_none(cell: Equations) -> str:
+    return programs.why_no_program(cell, trace_cell) or f"no kernel runs {cell.name} here"
 
 
 def _gates_in_torch(layer: LayerView, direction: Direction) -> SeriesResult:
     cell, mask, gaps = layer.cell, direction.mask, direction.gaps
     if gaps is not None:
         gaps = gaps_between_real_steps(gaps, mask, direction.resets, direction.reverse)
-    projected = layer._project(direction.x, direction.weights)
+    projected = layer.project(direction.x, direction.weights)
     gates, resets = gates_of(cell, projected), _cuts(layer, direction)
     decay, drive = coefficients_of(
         cell, gates, _diagonals(cell, direction.weights), mask, gaps, direction.dropped, direction.zoneout
@@ -152,14 +114,14 @@ def _gates_in_torch(layer: LayerView, direction: Direction) -> SeriesResult:
     h, last = linear_scan(
         decay, drive, direction.state[0].to(drive.dtype), resets=resets,
         reset_state=None if reset_state is None else reset_state.to(drive.dtype), reverse=direction.reverse,
-        backend=layer._backend,
+        backend=layer.configuration.backend,
     )  # fmt: skip
-    return layer._project_output(shown(cell, h, gates, mask, projected.dtype), direction.weights), (last,)
+    return layer.project_output(shown(cell, h, gates, mask, projected.dtype), direction.weights), (last,)
 
 
 def _in_one_kernel(layer: LayerView, direction: Direction) -> SeriesResult:
     output, last = in_kernel(layer, direction, direction.state[0], _cuts(layer, direction))
-    return layer._project_output(output, direction.weights), (last,)
+    return layer.project_output(output, direction.weights), (last,)
 
 
 def in_kernel(layer: LayerView, direction: Direction, starts: Tensor, resets: Flags | None) -> tuple[Series, Tensor]:
@@ -168,8 +130,8 @@ def in_kernel(layer: LayerView, direction: Direction, starts: Tensor, resets: Fl
     by_channel = joined_by_channel(weights.get("bias_ih"), _diagonals(cell, weights))
     others = direction.mask, resets, _reset_state(weights, resets), cell.word, direction.reverse, True
     # On a GPU a bias in the product costs nothing, so that the product stays torch's.
-    if layer.layer_norm or not isinstance(cell, ScanEquations) or not _has_cpu_kernel(cell, x.device):
-        projected = layer._project(x, weights, add_bias=False)
+    if layer.configuration.layer_norm or not isinstance(cell, ScanEquations) or x.device.type != "cpu":
+        projected = layer.project(x, weights, add_bias=False)
         wide = starts.to(accumulation_dtype(projected.dtype))
         return scan(projected, None, None, by_channel, wide, *others)[:2]
     # Autocast does not cast the inputs of an operation, as it would those of the product in it.
@@ -208,16 +170,32 @@ def _sizes(
     return [*matrices, *biases, *(WeightSize(f"weight_{name}_l{n}", size) for n in numbers for name in diagonals)]
 
 
+def _by_stack(
+    layer: LayerView, program: CellProgram, x: Step, weights: list[Tensor | None], before: StateTuple
+) -> StepResult:
+    from gatedrnn.kinds.scan.step import stack_step  # which needs Numba
+
+    configuration = layer.configuration
+    return stack_step(program, x.contiguous(), configuration.num_layers, weights, configuration.bias, before)
+
+
+def diagonal_shapes(cell: Equations, hidden_size: int) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of a cell's diagonal weights, one number a channel."""
+    return {f"weight_{name}": (hidden_size,) for name in cell.diagonals}
+
+
 def _stream(layer: LayerView, x: Step, hx: Any) -> StepResult | None:
     """Run a step of few rows: products, gates and states of all layers in one call, or the products by a library."""
-    shapes, cell = state_shapes(layer, x), layer.cell
-    program = cell_program(cell) if has_cpu_kernels(x.device) else None
-    if shapes is None or program is None:
+    shapes, cell, kernel = state_shapes(layer, x), layer.cell, layer.kernel
+    program = kernel.program
+    if shapes is None or program is None or kernel.device.type != "cpu":
         return None
     if hx is None and isinstance(cell, ScanEquations) and cell.learns_initial_state:
-        hx = layer._initial_state(x)[0].reshape(shapes[0]).contiguous()
+        hx = layer.start_state(x)[0].reshape(shapes[0]).contiguous()
+    configuration = layer.configuration
     sizes = _sizes(
-        program.gates, program.diagonals, layer.hidden_size, x.shape[1], layer.num_layers, layer.bias
+        program.gates, program.diagonals, configuration.hidden_size, x.shape[1], configuration.num_layers,
+        configuration.bias,
     )  # fmt: skip
     before, weights = plain_states(hx, shapes, x), plain_weights(layer, sizes, x.dtype)
     if before is None or weights is None:
@@ -227,118 +205,109 @@ def _stream(layer: LayerView, x: Step, hx: Any) -> StepResult | None:
     return _by_stack(layer, program, x, weights, before)
 
 
-def _by_stack(
-    layer: LayerView, program: CellProgram, x: Step, weights: list[Tensor | None], before: StateTuple
-) -> StepResult:
-    from gatedrnn.kinds.scan.step import stack_step  # which needs Numba
-
-    return stack_step(program, x.contiguous(), layer.num_layers, weights, layer.bias, before)
-
-
 def _step(layer: LayerView, x: Step, state: StateTuple) -> StepResult | None:
     """Run a step of any number of rows with one call for gates and state of each layer, for low latency."""
-    cell, before = layer.cell, state[0].contiguous()
-    plain = not layer.zoneout and not (layer.training and layer.dropout)
-    half = torch.float16 in (x.dtype, autocast_dtype(x.device))
-    program = cell_program(cell) if has_cpu_kernels(x.device) else None
-    if not plain or half or layer._backend == "reference" or program is None:
+    cell, before, configuration = layer.cell, state[0].contiguous(), layer.configuration
+    plain = not configuration.zoneout and not (layer.training and configuration.dropout)
+    half, program = torch.float16 in (x.dtype, autocast_dtype(x.device)), layer.kernel.program
+    if not plain or half or configuration.backend == "reference" or program is None or not x.is_cpu:
         return None
     if torch.is_grad_enabled() or observed(x) or not isinstance(cell, ScanEquations):
         return None
-    weights = [layer._weights(number, "") for number in range(layer.num_layers)]
+    weights = [layer.read_weights(number, "") for number in range(configuration.num_layers)]
     if takes_products(layer, x, before):
         matrices = [each["weight_ih"].contiguous() for each in weights]
-        biases = [each["bias_ih"] for each in weights] if layer.bias else []
+        biases = [each["bias_ih"] for each in weights] if configuration.bias else []
         diagonals = [weight.contiguous() for each in weights for weight in _diagonals(cell, each)]
         return _by_stack(layer, program, x, [*matrices, *biases, *diagonals], (before,))
     from gatedrnn.kinds.scan.step import gated_step  # which needs Numba
 
     after = torch.empty_like(before)
     for number, each in enumerate(weights):
-        projected = layer._project(x, each, add_bias=False)
-        bias = each["bias_ih"].to(after.dtype) if layer.bias else None
+        projected = layer.project(x, each, add_bias=False)
+        bias = each["bias_ih"].to(after.dtype) if configuration.bias else None
         diagonals = [weight.to(after.dtype) for weight in _diagonals(cell, each)]
         output = gated_step(program, projected, bias, diagonals, before, after, number)
-        x = layer._project_output(output, each)
+        x = layer.project_output(output, each)
     return x, (after,)
 
 
-def diagonal_shapes(cell: Equations, hidden_size: int) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of a cell's diagonal weights, one number a channel."""
-    return {f"weight_{name}": (hidden_size,) for name in cell.diagonals}
+class ScanKind(Kind):
+    """Cells whose gates read the input alone, channel by channel."""
 
+    def claims(self, cell: Any) -> bool:
+        return is_of(cell, ScanEquations)
 
-def _shapes(cell: ScanEquations, hidden_size: int, width: int, bias: bool) -> dict[str, tuple[int, ...]]:
-    learned = {"initial_state": (hidden_size,)} if cell.learns_initial_state else {}
-    return diagonal_shapes(cell, hidden_size) | learned
+    def facts(self, cell: Any) -> CellFacts:
+        gaps = GapsTaken(mixes=is_of(cell, ConvexScanEquations)) if is_of(cell, GappedScanEquations) else None
+        return CellFacts(NO_RECURRENT_WEIGHTS, gaps, bias_is_decay=cell.clamped_decay)
 
+    def shapes(self, cell: ScanEquations, hidden_size: int, width: int, bias: bool) -> dict[str, tuple[int, ...]]:
+        learned = {"initial_state": (hidden_size,)} if cell.learns_initial_state else {}
+        return diagonal_shapes(cell, hidden_size) | learned
 
-def _calls(cell: ScanEquations, inputs: SampleInputs) -> list[MethodCall]:
-    arguments = *inputs.projected, *(inputs.weights[f"weight_{name}"] for name in cell.diagonals)
-    shapes = [tuple(inputs.projected[0].shape)] * 2
-    calls = [MethodCall("coefficients", arguments, "(decay, drive)", shapes)]
-    if isinstance(cell, GappedScanEquations):
-        gaps = torch.ones_like(inputs.projected[0][..., :1])
-        calls.append(MethodCall("coefficients_over", (gaps, *arguments), "(decay, drive)", shapes))
-    return calls
+    def calls(self, cell: ScanEquations, inputs: SampleInputs) -> list[MethodCall]:
+        arguments = *inputs.projected, *(inputs.weights[f"weight_{name}"] for name in cell.diagonals)
+        shapes = [tuple(inputs.projected[0].shape)] * 2
+        calls = [MethodCall("coefficients", arguments, "(decay, drive)", shapes)]
+        if isinstance(cell, GappedScanEquations):
+            gaps = torch.ones_like(inputs.projected[0][..., :1])
+            calls.append(MethodCall("coefficients_over", (gaps, *arguments), "(decay, drive)", shapes))
+        return calls
 
+    def insides(self, cell: ScanEquations, sums: dict[str, Series], diagonals: Sequence[Tensor]) -> Insides:
+        decay, _ = cell.coefficients(*sums.values(), *diagonals)
+        if cell.clamped_decay or len(cell.decay_gates) == 2:  # as they act: within bounds, or as shares of one whole
+            return Insides({name: decay if sign > 0 else 1 - decay for name, sign in cell.decay_gates.items()}, decay)
+        return Insides({name: torch.sigmoid(x) for name, x in sums.items() if name not in cell.candidates}, decay)
 
-def _insides(cell: ScanEquations, sums: dict[str, Series], diagonals: Sequence[Tensor]) -> Insides:
-    decay, _ = cell.coefficients(*sums.values(), *diagonals)
-    if cell.clamped_decay or len(cell.decay_gates) == 2:  # as they act: within bounds, or as shares of one whole
-        return Insides({name: decay if sign > 0 else 1 - decay for name, sign in cell.decay_gates.items()}, decay)
-    return Insides({name: torch.sigmoid(x) for name, x in sums.items() if name not in cell.candidates}, decay)
+    def tracking(self, cell: ScanEquations) -> Tracking:
+        # Evaluating the equations finds a negative decay in a user's own cell too.
+        rows, generator = len(cell.projections) + len(cell.diagonals), torch.Generator().manual_seed(0)
+        decay, _ = cell.coefficients(*(SPREAD * torch.randn(rows, DRAWS, generator=generator)))
+        return SIGNED if bool((decay < 0).any()) else POSITIVE
 
+    def kernel(self, cell: Any, device: torch.device, dtype: torch.dtype) -> Kernel:
+        if device.type != "cuda":
+            return cell_kernel(cell, device, dtype)
+        of_cell = programs.program_for(cell, trace_cell)
+        # Tiles of a GPU have no diagonal weights.
+        program = None if of_cell is None or cell.diagonals else programs.program_for(cell, trace_tiles)
+        return Kernel(device, dtype, program, None if program else _why_none(cell))
 
-def _tracking(cell: ScanEquations) -> Tracking:
-    # Evaluating the equations finds a negative decay in a user's own cell too.
-    drawn = torch.randn(len(cell.projections) + len(cell.diagonals), DRAWS, generator=torch.Generator().manual_seed(0))
-    decay, _ = cell.coefficients(*(SPREAD * drawn))
-    return SIGNED if bool((decay < 0).any()) else POSITIVE
+    def backends(self, layer: LayerView) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(("reference", choose_backend(layer.kernel.device).backend)))
 
+    def path(self, layer: LayerView, asked: Pass) -> Path:
+        kernel, backend = layer.kernel, layer.configuration.backend
+        chosen, reason = choose_backend(kernel.device)
+        if backend == "reference":
+            return Path("one linear_scan, backend reference", "backend='reference' asks for it", _gates_in_torch)
+        if asked.direction is not None and plain_torch_only():
+            if backend == "native":
+                raise BackendUnavailable(
+                    "backend 'native' cannot run in a transform of torch.func or an export to ONNX; use 'auto' or "
+                    "'reference'"
+                )
+            return Path("one linear_scan, backend reference", "no kernel takes part in a transform", _gates_in_torch)
+        between = None
+        if kernel.program is None or chosen != "native":
+            between = kernel.missing or f"no kernel runs {layer.cell.name} here"
+        elif asked.zones_out:
+            between = "zoneout acts between gates and scan"
+        elif asked.drops_state:
+            between = "state_dropout acts between gates and scan"
+        elif asked.has_gaps:
+            between = "gaps raise the decay between gates and scan"
+        if between is not None:
+            return Path(f"one linear_scan, backend {chosen}", f"{between}; {reason}", _gates_in_torch)
+        return Path(f"one kernel for gates and scan, backend {chosen}", reason, _in_one_kernel)
 
-def _sources(cell: Equations) -> list[str]:
-    program, tiles = cell_program(cell), tile_program(cell)
-    if program is None:
-        return []
-    equations, rows = inspect.cleandoc(type(cell).__doc__ or ""), [program.plain.forward, program.plain.backward]
-    texts = [numba_source(cell.word, row, dict.fromkeys(row.rows, "float32"), equations).text for row in rows]
-    return texts if tiles is None else [*texts, tiles.source(equations)]
+    def stream(self, layer: LayerView, x: Step, hx: Any) -> StepResult | None:
+        return _stream(layer, x, hx)
 
-
-def _gaps(cell: Any) -> GapsTaken | None:
-    return GapsTaken(mixes=is_of(cell, ConvexScanEquations)) if is_of(cell, GappedScanEquations) else None
-
-
-def clamp_decay(cell: ScanEquations, bias: Tensor) -> None:
-    """Turn a decay gate's bias from a logit into the decay itself, if the cell clamps it."""
-    if cell.clamped_decay:
-        bias.sigmoid_()
-
-
-SCAN = Kind(
-    equations=lambda cell: is_of(cell, ScanEquations),
-    backends=_backends, path=_path, stream=_stream, step=_step, shapes=_shapes, calls=_calls, insides=_insides,
-    tracking=_tracking, sources=_sources, why_no_program=_why_no_program, gaps=_gaps, fill_bias=clamp_decay,
-)  # fmt: skip
-
-
-def _elementwise_backends(layer: LayerView) -> tuple[str, ...]:
-    return ("reference",) if _without_kernel(layer, bool(layer.zoneout)) else ("reference", "native")
-
-
-def _without_kernel(layer: LayerView, zones_out: bool) -> str | None:
-    cell = layer.cell
-    if not _has_cpu_kernel(cell, layer._weight("weight_ih_l0").device):
-        return _why_no_program(cell) or f"no kernel runs {cell.name} here"
-    return "zoneout changes the state between steps" if zones_out else None
-
-
-def _elementwise_path(layer: LayerView, asked: Pass) -> Path:
-    without = _without_kernel(layer, asked.zones_out)
-    if without is None and asked.drops_state:
-        return Path("the step loop in torch", "state_dropout acts where gates read the state", in_torch_steps)
-    return stepping_path(layer, asked, without, _all_steps)
+    def step(self, layer: LayerView, x: Step, state: StateTuple) -> StepResult | None:
+        return _step(layer, x, state)
 
 
 def _all_steps(layer: LayerView, direction: Direction) -> SeriesResult:
@@ -346,13 +315,44 @@ def _all_steps(layer: LayerView, direction: Direction) -> SeriesResult:
     starts = torch.cat([s.to(wide) for s in state], dim=1)
     output, last = in_kernel(layer, direction, starts, cuts_of(direction))
     states = (s.to(before.dtype) for s, before in zip(last.chunk(len(state), dim=1), state, strict=True))
-    return layer._project_output(output, direction.weights), tuple(states)
+    return layer.project_output(output, direction.weights), tuple(states)
 
 
-ELEMENTWISE = Kind(
-    equations=lambda cell: is_of(cell, ElementwiseLoopEquations),
-    backends=_elementwise_backends, path=_elementwise_path, stream=_stream,
-    shapes=lambda cell, hidden_size, width, bias: diagonal_shapes(cell, hidden_size), calls=loop_calls,
-    insides=loop_insides, tracking=lambda cell: CHANNELWISE, sources=_sources, why_no_program=_why_no_program,
-    iterates=True,
-)  # fmt: skip
+class ElementwiseKind(Kind):
+    """Cells whose gates read the state through diagonal weights alone."""
+
+    def claims(self, cell: Any) -> bool:
+        return is_of(cell, ElementwiseLoopEquations)
+
+    def facts(self, cell: Any) -> CellFacts:
+        return CellFacts(NO_RECURRENT_WEIGHTS, iterates=True)
+
+    def shapes(self, cell: Equations, hidden_size: int, width: int, bias: bool) -> dict[str, tuple[int, ...]]:
+        return diagonal_shapes(cell, hidden_size)
+
+    def calls(self, cell: Equations, inputs: SampleInputs) -> list[MethodCall]:
+        return loop_calls(cell, inputs)
+
+    def insides(self, cell: Equations, sums: dict[str, Series], diagonals: Sequence[Tensor]) -> Insides:
+        return loop_insides(cell, sums)
+
+    def tracking(self, cell: Equations) -> Tracking:
+        return CHANNELWISE
+
+    def kernel(self, cell: Equations, device: torch.device, dtype: torch.dtype) -> Kernel:
+        return cell_kernel(cell, device, dtype)
+
+    def backends(self, layer: LayerView) -> tuple[str, ...]:
+        return ("reference",) if without_kernel(layer, layer.configuration.zoneout > 0) else ("reference", "native")
+
+    def path(self, layer: LayerView, asked: Pass) -> Path:
+        without = without_kernel(layer, asked.zones_out)
+        if without is None and asked.drops_state:
+            return Path("the step loop in torch", "state_dropout acts where gates read the state", in_torch_steps)
+        return stepping_path(layer, asked, without, _all_steps)
+
+    def stream(self, layer: LayerView, x: Step, hx: Any) -> StepResult | None:
+        return _stream(layer, x, hx)
+
+
+SCAN, ELEMENTWISE = ScanKind(), ElementwiseKind()

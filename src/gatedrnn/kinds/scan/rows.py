@@ -16,7 +16,7 @@ from torch import Tensor
 
 from gatedrnn.codegen.graph import COSTLY
 from gatedrnn.codegen.row import Row, sources_of
-from gatedrnn.codegen.source import triton_source
+from gatedrnn.codegen.source import numba_source, triton_source
 from gatedrnn.codegen.trace import gradients, in_a_clean_thread, trace
 from gatedrnn.equations import ElementwiseLoopEquations, Recurrent, ScanEquations, output_of
 from gatedrnn.errors import CannotBeTraced
@@ -75,6 +75,11 @@ class CellProgram:
         graph, writes = self.plain.forward.graph, self.plain.forward.writes
         used = {graph.nodes[value].operation for value in graph.needed(writes.values())}
         return not used & COSTLY
+
+    def sources(self, equations: str) -> list[str]:
+        """Return the source of both passes without biases, headed by the equations."""
+        rows = self.plain.forward, self.plain.backward
+        return [numba_source(self.word, row, dict.fromkeys(row.rows, "float32"), equations).text for row in rows]
 
 
 def trace_cell(cell: ScanEquations | ElementwiseLoopEquations) -> CellProgram:
@@ -229,6 +234,10 @@ class TileProgram:
         ]
         head = "\n".join(f"# {line}".rstrip() for line in comment.splitlines())
         return "\n\n\n".join([head, *functions] if head else functions) + "\n"
+
+    def sources(self, equations: str) -> list[str]:
+        """Return the source of all parts, headed by the equations."""
+        return [self.source(equations)]
 
 
 ADDRESS = "projected, offset, gate, inside, like, bias, channel, channels"

@@ -15,7 +15,6 @@ Our kernel of a GRU is the faster one where a sequence is long: a call of it cos
 the rows and the width, and a step of it less.
 """
 
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -35,8 +34,19 @@ from gatedrnn.kernels.backends import (
     values_unknown,
 )
 from gatedrnn.kinds.definition import zero_masked_steps
-from gatedrnn.kinds.kind import Direction, LayerView, Pass, Path, SeriesResult, Weights, is_of
-from gatedrnn.kinds.loop.path import LOOP, loop_backends, loop_path, loop_refuses, without_kernel
+from gatedrnn.kinds.kind import (
+    CellFacts,
+    Direction,
+    LayerView,
+    PackedResult,
+    Pass,
+    Path,
+    SeriesResult,
+    TorchLayers,
+    Weights,
+    is_of,
+)
+from gatedrnn.kinds.loop.path import LOOP, LoopKind, without_kernel
 from gatedrnn.kinds.stream import PLAIN
 from gatedrnn.kinds.torch.op import call_kernel, torch_rnn
 from gatedrnn.kinds.torch.segments import Segments, left_aligned, reorder
@@ -46,6 +56,8 @@ from gatedrnn.shapes import Flags, Series, State, StateTuple, Step
 MAX_STEPS_WITH_GRADIENTS, MAX_STEPS_WITHOUT = 8, 16
 """Steps up to which torch's GRU is faster than ours, which is the faster one over long sequences: without mask and
 resets, on one thread, with 1 to 256 rows; by `python -m benchmarks --only few-steps`."""
+NO_PROJECTION = "argument is only supported for LSTM, not RNN or GRU"
+"""torch's words for a proj_size that it refuses."""
 CLOSED, CLOSED_IN_FLOAT16 = 1e30, 3e4
 """A pre-activation at which a sigmoid is exactly 0 or 1, and its gradient exactly 0, whatever is added to it."""
 
@@ -55,31 +67,10 @@ def _kernel(layer: LayerView) -> TorchKernel:
     return layer.cell.torch_kernel
 
 
-def _backends(layer: LayerView) -> tuple[str, ...]:
-    beyond = _beyond_torch(layer, Pass.configured(layer, training=False))
-    return loop_backends(layer) if beyond else (*loop_backends(layer), "torch")
-
-
-def _path(layer: LayerView, asked: Pass) -> Path:
-    beyond, outside = _beyond_torch(layer, asked), _outside(asked.direction)
-    if layer._backend == "torch" and asked.direction is not None and (beyond or outside):
-        raise BackendUnavailable("backend 'torch' cannot do this, nor be traced through mask or resets; use 'auto'")
-    free = asked.direction is not None and _has_free_length(asked.direction.x)
-    if outside or free or not _is_torchs(layer, asked):
-        path = loop_path(layer, asked)
-        return path._replace(reason=f"{beyond}; {path.reason}") if beyond and layer._backend == "auto" else path
-    device = layer._weight("weight_ih_l0").device.type
-    library = {"cpu": "oneDNN where it can, else ATen", "cuda": "cuDNN"}.get(device, "ATen")
-    reason = f"torch has one for {layer.cell.name}"
-    if layer._backend == "auto" and _kernel(layer).slower_than_native and _has_few_steps(asked):
-        reason += f", the faster one up to {MAX_STEPS_WITH_GRADIENTS} steps, without gradients {MAX_STEPS_WITHOUT}"
-    return Path(f"torch's fused kernel ({library})", reason, _run)
-
-
 def _is_torchs(layer: LayerView, asked: Pass) -> bool:
     """Whether torch's kernel runs this pass."""
-    if layer._backend != "auto":
-        return layer._backend == "torch"
+    if layer.configuration.backend != "auto":
+        return layer.configuration.backend == "torch"
     if forward_mode() or _beyond_torch(layer, asked):  # oneDNN's LSTM knows no forward mode
         return False
     if not _kernel(layer).slower_than_native or _has_few_steps(asked):
@@ -103,16 +94,16 @@ def _max_steps() -> int:
 
 def _is_expanded(layer: LayerView) -> bool:
     """Whether the weights come from `call_for_per_sample_grads`, which knows torch's calls alone."""
-    return type(layer._weight("weight_ih_l0")).__name__ == "ExpandedWeight"
+    return type(layer.read_weight("weight_ih_l0")).__name__ == "ExpandedWeight"
 
 
 def _beyond_torch(layer: LayerView, asked: Pass) -> str | None:
     """Return why torch's kernel cannot run this layer; None if it can."""
     if not layer.cell.recurrent_bias:
         return "torch's GRU applies the reset gate after the product"
-    if layer.proj_size and exporting_to_onnx():
+    if layer.configuration.proj_size and exporting_to_onnx():
         return "ONNX knows no LSTM with a projection"
-    if layer.layer_norm:
+    if layer.configuration.layer_norm:
         return "layer_norm acts inside torch's kernel, between product and gates"
     if asked.zones_out:
         return "zoneout changes the state at every step, inside torch's kernel"
@@ -130,73 +121,6 @@ def _outside(direction: Direction | None) -> bool:
     return unknown or (direction.mask is not None and exporting_to_onnx())
 
 
-def _call_as_torch(layer: LayerView, x: Any, hx: Any) -> tuple[Tensor, Any] | None:
-    """Run the layer by one call of torch's kernel on a CPU, with as few checks before it as can be: a step of few rows
-    takes no longer than those of the general path."""
-    if type(x) is not Tensor or x.dim() != 3 or x.dtype not in DTYPES or not x.is_cpu or observed(x):
-        return None
-    if layer._backend not in ("auto", "torch") or layer._draws() or torch.is_autocast_enabled("cpu"):
-        return None
-    batch, steps, features = x.shape
-    if not layer.batch_first:
-        batch, steps = steps, batch
-    asked = Pass.configured(layer, layer.training)
-    if not batch or not steps or _beyond_torch(layer, asked):
-        return None
-    if steps > _max_steps() and not _is_torchs(layer, asked):
-        return None
-    weights, dtype = layer._flat_weights, x.dtype
-    for weight in weights:
-        if type(weight) not in PLAIN or weight.dtype != dtype:
-            return None
-    size, leading = layer.hidden_size, layer.num_layers * (2 if layer.bidirectional else 1)
-    shapes = ((leading, batch, layer.proj_size or size), (leading, batch, size))[: len(layer.cell.states)]
-    if weights[0].shape[1] != features:
-        return None
-    if hx is None:
-        states = tuple([x.new_zeros(shape) for shape in shapes])
-    else:
-        states = hx if type(hx) is tuple and len(hx) == 2 else (hx,)
-        if len(states) != len(shapes):
-            return None
-        for state, shape in zip(states, shapes, strict=True):
-            if type(state) is not Tensor or state.shape != shape or state.dtype != dtype or not state.is_cpu:
-                return None
-    output, *last = call_kernel(
-        x, states, weights, layer.bias, layer.num_layers, layer.dropout, layer.training, layer.bidirectional,
-        layer.batch_first,
-    )  # fmt: skip
-    return output, tuple(last) if len(last) > 1 else last[0]
-
-
-def _stack(layer: LayerView, x: Series, state: StateTuple) -> SeriesResult | None:
-    if _by_op() or _has_free_length(x) or not _is_torchs(layer, Pass.configured(layer, layer.training, x.shape[1])):
-        return None
-    output, *last = call_kernel(
-        x,
-        _in_dtype_of(x, state),
-        layer._flat_weights,
-        layer.bias,
-        layer.num_layers,
-        layer.dropout,
-        layer.training,
-        layer.bidirectional,
-    )
-    return output, tuple(last)
-
-
-def _packed(layer: LayerView, packed: PackedSequence, state: StateTuple) -> tuple[PackedSequence, StateTuple] | None:
-    asked = Pass.configured(layer, layer.training, len(packed.batch_sizes))
-    # torch draws dropout of packed data in that very order.
-    drops = layer._backend == "auto" and layer._drops(0) and not _beyond_torch(layer, asked)
-    if not (drops or _is_torchs(layer, asked)):
-        return None
-    options = (layer.bias, layer.num_layers, layer.dropout, layer.training, layer.bidirectional)
-    states = _in_dtype_of(packed.data, state)
-    output, *last = _packed_call(packed.data, packed.batch_sizes, states, layer._flat_weights, *options)
-    return packed._replace(data=output), tuple(last)
-
-
 def _run(layer: LayerView, direction: Direction) -> SeriesResult:
     x, state, mask = direction.x, _in_dtype_of(direction.x, direction.state), direction.mask
     if direction.resets is not None:
@@ -204,7 +128,7 @@ def _run(layer: LayerView, direction: Direction) -> SeriesResult:
             torch.ones_like(direction.resets) if mask is None else mask, direction.resets, direction.reverse
         )
         if not len(segments.steps):  # nothing to run
-            return loop_path(layer, Pass(direction=direction)).run(layer, direction)
+            return LOOP.path(layer, Pass(direction=direction)).run(layer, direction)
         return _segments(layer, x, state, direction.weights, segments)
     if direction.reverse:
         flipped = None if mask is None else mask.flip(1)
@@ -238,7 +162,7 @@ def _aligned(layer: LayerView, x: Series, state: StateTuple, weights: Weights, m
         x = torch.cat([x, (~mask).unsqueeze(2).to(x.dtype)], dim=2)
         closed = CLOSED_IN_FLOAT16 if x.dtype == torch.float16 else CLOSED
         gates = [closed * padding_gates.get(gate, 0.0) for gate in layer.cell.projections]
-        column = x.new_tensor(gates).repeat_interleave(layer.hidden_size).unsqueeze(1)
+        column = x.new_tensor(gates).repeat_interleave(layer.configuration.hidden_size).unsqueeze(1)
         weights = weights | {"weight_ih": torch.cat([weights["weight_ih"], column], dim=1)}
     output, last = _call(layer, x, state, weights)
     return zero_masked_steps(output, mask), (_last_valid(output, state[0], mask), *last[1:])
@@ -250,7 +174,9 @@ def _segments(layer: LayerView, x: Series, state: StateTuple, weights: Weights, 
     packed = x.flatten(0, 1)[segments.steps]
     start = tuple(segments.start(s).unsqueeze(0) for s in state)
     matrices = list(weights.values())
-    output, *last = _packed_call(packed, segments.batch_sizes, start, matrices, layer.bias, training=layer.training)
+    output, *last = _packed_call(
+        packed, segments.batch_sizes, start, matrices, layer.configuration.bias, training=layer.training
+    )
     ends = tuple(segments.end(s.squeeze(0), hx) for s, hx in zip(last, state, strict=True))
     return segments.spread(output, batch, time), ends
 
@@ -263,7 +189,9 @@ def _call(layer: LayerView, x: Series, state: StateTuple, weights: Weights) -> S
         h, c = stacked[0], stacked[1] if len(stacked) == 2 else None
         output, *last = torch_rnn(x, h, c, *(weights.get(name) for name in names))
     else:
-        output, *last = call_kernel(x, stacked, list(weights.values()), layer.bias, training=layer.training)
+        output, *last = call_kernel(
+            x, stacked, list(weights.values()), layer.configuration.bias, training=layer.training
+        )
     return output, tuple(s.squeeze(0) for s in last[: len(state)])
 
 
@@ -302,17 +230,6 @@ TORCH_STEPS: dict[str, Any] = {"LSTM": _VF.lstm_cell, "GRU": _VF.gru_cell}
 """torch's single steps: two products of its library, as fast as memory delivers the weights."""
 
 
-def _step_of_torch(module: Any, x: Step, hx: Any) -> Any:
-    cell = module.cell
-    if not cell.recurrent_bias or not _takes(x, hx, len(cell.states)) or module.weight_ih.dtype != x.dtype:
-        return None
-    if hx is None:
-        hx = x.new_zeros(x.shape[0], module.hidden_size)  # `len` would fix it in a traced graph
-        hx = hx if len(cell.states) == 1 else (hx, hx)
-    step = TORCH_STEPS[cell.torch_kernel.mode]
-    return step(x, hx, module.weight_ih, module.weight_hh, module.bias_ih, module.bias_hh)
-
-
 def _takes(x: Any, hx: Any, states: int) -> bool:
     """Whether a step is torch's: of a batch, on a CPU, in one dtype throughout; in half precision sums are ours."""
     if type(x) is not Tensor or x.dim() != 2 or x.dtype not in DTYPES or not x.is_cpu:
@@ -329,57 +246,145 @@ def _takes(x: Any, hx: Any, states: int) -> bool:
     return bool(h.dim() == 2 and c.dim() == 2 and h.dtype == x.dtype and c.dtype == x.dtype)
 
 
-def _torch_module(layer: Any, single: bool) -> tuple[nn.Module | None, str]:
-    cell = layer.cell
-    if not cell.recurrent_bias:
-        why = "torch.nn has no cell of its kind" if single else "torch's GRU applies the reset gate after the product"
-        return None, why
-    if single:
-        make: Any = getattr(nn, f"{cell.torch_kernel.mode}Cell")
-        return make(layer.input_size, layer.hidden_size, layer.bias, device="meta"), ""
-    for name in (*REGULARISERS, "layer_norm"):
-        if getattr(layer, name):
-            return None, f"torch.nn has no {name}"
-    names = (
-        "num_layers",
-        "bias",
-        "batch_first",
-        "dropout",
-        "bidirectional",
-        *(("proj_size",) if layer.proj_size else ()),
-    )
-    make = getattr(nn, cell.torch_kernel.mode)
-    arguments = {name: getattr(layer, name) for name in names}
-    return make(layer.input_size, layer.hidden_size, **arguments, device="meta"), ""
+class TorchsOwn(TorchLayers):
+    """torch's LSTM and GRU, by their own kernels wherever these are the faster ones."""
+
+    def name(self, cell: Any) -> str:
+        return str(cell.torch_kernel.mode)
+
+    def module(self, layer: Any, single: bool) -> tuple[nn.Module | None, str]:
+        cell, name = layer.cell, layer.cell.torch_kernel.mode
+        if not cell.recurrent_bias:
+            why = (
+                "torch.nn has no cell of its kind" if single else "torch's GRU applies the reset gate after the product"
+            )
+            return None, why
+        if single:
+            make: Any = getattr(nn, f"{name}Cell")
+            return make(layer.input_size, layer.hidden_size, layer.bias, device="meta"), ""
+        for setting in (*REGULARISERS, "layer_norm"):
+            if getattr(layer, setting):
+                return None, f"torch.nn has no {setting}"
+        names = ("num_layers", "bias", "batch_first", "dropout", "bidirectional")
+        arguments = {each: getattr(layer, each) for each in (*names, *(("proj_size",) if layer.proj_size else ()))}
+        make = getattr(nn, name)
+        return make(layer.input_size, layer.hidden_size, **arguments, device="meta"), ""
+
+    def check_sizes(self, cell: Any, hidden_size: int, proj_size: int) -> None:
+        if proj_size and not cell.torch_kernel.projects:
+            raise ValueError(f"proj_size {NO_PROJECTION}")
+        if proj_size >= hidden_size:
+            raise ValueError("proj_size has to be smaller than hidden_size")
+
+    def state_dtype(self, cell: Any, dtype: torch.dtype) -> torch.dtype:
+        return dtype if cell.recurrent_bias else accumulation_dtype(dtype)
+
+    def laid_out(self, output: Series) -> Series:
+        # torch's own kernels write step after step, whatever the order of axes.
+        return output.transpose(0, 1).contiguous().transpose(0, 1)
+
+    def call(self, layer: LayerView, x: Any, hx: Any) -> tuple[Tensor, Any] | None:
+        # With as few checks before torch's kernel as can be: a step of few rows takes no longer than those of the
+        # general path.
+        if type(x) is not Tensor or x.dim() != 3 or x.dtype not in DTYPES or not x.is_cpu or observed(x):
+            return None
+        of, training = layer.configuration, layer.training
+        if of.backend not in ("auto", "torch") or torch.is_autocast_enabled("cpu") or (training and of.regularised):
+            return None
+        batch, steps, features = x.shape
+        if not of.batch_first:
+            batch, steps = steps, batch
+        asked = Pass.configured(layer, training)
+        if not batch or not steps or _beyond_torch(layer, asked):
+            return None
+        if steps > _max_steps() and not _is_torchs(layer, asked):
+            return None
+        weights, dtype = layer.flat_weights(), x.dtype
+        for weight in weights:
+            if type(weight) not in PLAIN or weight.dtype != dtype:
+                return None
+        size, leading = of.hidden_size, of.num_layers * (2 if of.bidirectional else 1)
+        shapes = ((leading, batch, of.proj_size or size), (leading, batch, size))[: len(layer.cell.states)]
+        if weights[0].shape[1] != features:
+            return None
+        if hx is None:
+            states = tuple([x.new_zeros(shape) for shape in shapes])
+        else:
+            states = hx if type(hx) is tuple and len(hx) == 2 else (hx,)
+            if len(states) != len(shapes):
+                return None
+            for state, shape in zip(states, shapes, strict=True):
+                if type(state) is not Tensor or state.shape != shape or state.dtype != dtype or not state.is_cpu:
+                    return None
+        output, *last = call_kernel(
+            x, states, weights, of.bias, of.num_layers, of.dropout, training, of.bidirectional, of.batch_first
+        )
+        return output, tuple(last) if len(last) > 1 else last[0]
+
+    def stack(self, layer: LayerView, x: Series, state: StateTuple) -> SeriesResult | None:
+        asked = Pass.configured(layer, layer.training, x.shape[1])
+        if _by_op() or _has_free_length(x) or not _is_torchs(layer, asked):
+            return None
+        output, *last = call_kernel(x, _in_dtype_of(x, state), layer.flat_weights(), *_options(layer))
+        return output, tuple(last)
+
+    def packed(self, layer: LayerView, packed: PackedSequence, state: StateTuple) -> PackedResult | None:
+        asked, of = Pass.configured(layer, layer.training, len(packed.batch_sizes)), layer.configuration
+        # torch draws dropout of packed data in that very order.
+        drops = of.backend == "auto" and layer.training and of.drops_between and not _beyond_torch(layer, asked)
+        if not (drops or _is_torchs(layer, asked)):
+            return None
+        states = _in_dtype_of(packed.data, state)
+        output, *last = _packed_call(packed.data, packed.batch_sizes, states, layer.flat_weights(), *_options(layer))
+        return packed._replace(data=output), tuple(last)
+
+    def step(self, module: Any, x: Step, hx: Any) -> Any:
+        cell = module.cell
+        if not cell.recurrent_bias or not _takes(x, hx, len(cell.states)) or module.weight_ih.dtype != x.dtype:
+            return None
+        if hx is None:
+            hx = x.new_zeros(x.shape[0], module.hidden_size)  # `len` would fix it in a traced graph
+            hx = hx if len(cell.states) == 1 else (hx, hx)
+        step = TORCH_STEPS[cell.torch_kernel.mode]
+        return step(x, hx, module.weight_ih, module.weight_hh, module.bias_ih, module.bias_hh)
 
 
-def _check_sizes(cell: LoopEquations, hidden_size: int, proj_size: int) -> None:
-    """Raise torch's errors for sizes that torch refuses in its LSTM and GRU."""
-    assert cell.torch_kernel is not None
-    if proj_size and not cell.torch_kernel.projects:
-        raise ValueError("proj_size argument is only supported for LSTM, not RNN or GRU")
-    if proj_size >= hidden_size:
-        raise ValueError("proj_size has to be smaller than hidden_size")
+def _options(layer: LayerView) -> tuple[bool, int, float, bool, bool]:
+    """Return the arguments of torch's kernel after the tensors."""
+    of = layer.configuration
+    return of.bias, of.num_layers, of.dropout, layer.training, of.bidirectional
 
 
-def _as_torch(output: Series) -> Series:
-    # torch's own kernels write step after step, whatever the order of axes.
-    return output.transpose(0, 1).contiguous().transpose(0, 1)
+class TorchKind(LoopKind):
+    """Cells whose equations torch's own kernels compute."""
+
+    torch_layers = TorchsOwn()
+
+    def claims(self, cell: Any) -> bool:
+        return is_of(cell, LoopEquations) and cell.torch_kernel is not None
+
+    def facts(self, cell: Any) -> CellFacts:
+        facts = super().facts(cell)
+        refused = {} if cell.torch_kernel.projects else {"proj_size": NO_PROJECTION}
+        return facts._replace(refused={**facts.refused, **refused}, weight_init="torch")
+
+    def backends(self, layer: LayerView) -> tuple[str, ...]:
+        beyond = _beyond_torch(layer, Pass.configured(layer, training=False))
+        return super().backends(layer) if beyond else (*super().backends(layer), "torch")
+
+    def path(self, layer: LayerView, asked: Pass) -> Path:
+        beyond, outside, backend = _beyond_torch(layer, asked), _outside(asked.direction), layer.configuration.backend
+        if backend == "torch" and asked.direction is not None and (beyond or outside):
+            raise BackendUnavailable("backend 'torch' cannot do this, nor be traced through mask or resets; use 'auto'")
+        free = asked.direction is not None and _has_free_length(asked.direction.x)
+        if outside or free or not _is_torchs(layer, asked):
+            path = super().path(layer, asked)
+            return path._replace(reason=f"{beyond}; {path.reason}") if beyond and backend == "auto" else path
+        library = {"cpu": "oneDNN where it can, else ATen", "cuda": "cuDNN"}.get(layer.kernel.device.type, "ATen")
+        reason = f"torch has one for {layer.cell.name}"
+        if backend == "auto" and _kernel(layer).slower_than_native and _has_few_steps(asked):
+            reason += f", the faster one up to {MAX_STEPS_WITH_GRADIENTS} steps, without gradients {MAX_STEPS_WITHOUT}"
+        return Path(f"torch's fused kernel ({library})", reason, _run)
 
 
-def _state_dtype(cell: LoopEquations, dtype: torch.dtype) -> torch.dtype:
-    return dtype if cell.recurrent_bias else accumulation_dtype(dtype)
-
-
-def _refuses(cell: Any) -> frozenset[str]:
-    return loop_refuses(cell) | (frozenset() if cell.torch_kernel.projects else frozenset({"proj_size"}))
-
-
-TORCH = replace(
-    LOOP,
-    equations=lambda cell: is_of(cell, LoopEquations) and cell.torch_kernel is not None,
-    backends=_backends, path=_path, call=_call_as_torch, stack=_stack, packed=_packed, weight_init="torch",
-    without=_refuses,
-    check_sizes=_check_sizes, step_of_torch=_step_of_torch, state_dtype=_state_dtype, as_torch=_as_torch,
-    mode=lambda cell: cell.torch_kernel.mode, torch_module=_torch_module,
-)  # fmt: skip
+TORCH = TorchKind()
