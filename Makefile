@@ -96,7 +96,7 @@ docs/_build/extra/window/text.html: docs/window.py src/gatedrnn/view/page.html v
 
 docs/_build/extra/slides/which-cell.html: docs/slides.py docs/measured.py docs/deck.py docs/templates/slides.html \
 		$(wildcard results/*/*.json results/*/*/*.json) | $(VENV)/.docs
-	$(BIN)/python docs/slides.py $(@D)
+	PYTHONPATH=. $(BIN)/python docs/slides.py $(@D)
 
 # The tested versions, with the lowest ones in the place of those that have one.
 build/constraints-lowest.txt: constraints-lowest.txt constraints.txt

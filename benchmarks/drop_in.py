@@ -1,21 +1,30 @@
 """The section on our layers in the place of torch's: a GRU over sequences, steps of one row, single-step cells."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from torch import Tensor, nn
+from torch import nn
 
-from benchmarks.sizes import Sizes
-from gatedrnn.benchmarking.layers import as_hx, by_kernel, flat, our_layer, ours, run_equations, torch_layer
-from gatedrnn.benchmarking.measure import BOTH, FORWARD, Bench, Contender, Expected, Leaves, Mode, Setting, threads
-from gatedrnn.benchmarking.record import Shape
-from gatedrnn.layers import RecurrentLayer, SingleStep
+from benchmarks.contenders import Contender, Expected, Setting
+from benchmarks.layers import (
+    TORCHS_LAYERS,
+    OneStep,
+    after_a_step,
+    as_hx,
+    by_kernel,
+    named_states,
+    our_layer,
+    ours,
+    torch_layer,
+)
+from benchmarks.measure import BOTH, FORWARD, Bench, Mode, threads
+from benchmarks.sizes import Shape, Sizes
+from gatedrnn.layers import SingleStep
 from gatedrnn.registry import CELLS
 
 THREADS = (1, 2)
-TORCHS_LAYERS = {"nn.GRU": "gru", "nn.LSTM": "lstm"}
 TORCHS_CELLS = {"nn.LSTMCell": "lstm", "nn.GRUCell": "gru"}
 ONE_STEP = Mode("one step", lambda contender: contender.forward, backward=False)
 CELL = Mode("one step of a cell", lambda contender: contender.forward, backward=False)
@@ -106,18 +115,13 @@ def _work(shape: Shape) -> float:
 
 def _steps(cells: Sequence[str], setting: Setting) -> Iterator[Contender]:
     for cell in dict.fromkeys((*cells, "gru")):
-        layer, x = our_layer(cell, setting.shape[2], setting.device), setting.normal(*setting.shape)
-        state = tuple(setting.normal(1, 1, size) for size in layer.state_sizes())
-        leaves = {"input": x, **_named(state), **dict(layer.named_parameters())}
-        called = Expected(_formula(layer), leaves, None)
+        one = OneStep(cell, setting)
         if cell in cells:
-            yield Contender(cell, setting, _call(layer, x, state), leaves, called)
-            stepped = Expected(_formula(layer, lambda output: output[:, 0]), leaves, None)
-            yield Contender(by_step(cell), setting, _call(layer.step, x[:, 0], state), leaves, stepped)
+            yield from (one.call(cell, one.layer), one.step(by_step(cell)))
         if cell == "gru":
-            theirs = nn.GRU(layer.input_size, layer.hidden_size, batch_first=True)
-            theirs.load_state_dict(layer.state_dict())
-            yield Contender("nn.GRU", setting, _call(theirs, x, state), leaves, called)
+            theirs = nn.GRU(one.layer.input_size, one.layer.hidden_size, batch_first=True)
+            theirs.load_state_dict(one.layer.state_dict())
+            yield one.call("nn.GRU", theirs)
 
 
 def _modules(torchs: str, cell: str, setting: Setting) -> Iterator[Contender]:
@@ -128,32 +132,9 @@ def _modules(torchs: str, cell: str, setting: Setting) -> Iterator[Contender]:
     for parameter, weight in theirs.named_parameters():
         setattr(own, parameter, weight)
     layer, x = our_layer(cell, width, setting.device), setting.normal(1, width)
-    state = tuple(setting.normal(1, width) for _ in layer.state_sizes())
-    leaves = {"input": x[None], **_named(state)}
+    hx = as_hx([setting.normal(1, width) for _ in layer.state_sizes()])
+    leaves = {"input": x[None], **named_states(hx)}
     leaves |= {f"{parameter}_l0": weight for parameter, weight in theirs.named_parameters()}
-    expected = Expected(_formula(layer, None), leaves, None)
+    expected = Expected(lambda w: [state[0] for state in after_a_step(layer, w)[1:]], leaves, None)
     for title, module in ((torchs, theirs), (cell_of(cell), own)):
-        yield Contender(title, setting, partial(module, x, as_hx(state)), leaves, expected)
-
-
-def _formula(
-    layer: RecurrentLayer, output_of: Callable[[Tensor], Tensor] | None = lambda output: output
-) -> Callable[[Leaves], list[Tensor]]:
-    """Output and states of one step; with None the states alone, as a single-step module gives them."""
-
-    def found(w: Leaves) -> list[Tensor]:
-        states = (w[f"state {n}"].reshape(1, -1) for n in range(len(layer.state_names)))
-        output, *after = run_equations(layer, w, w["input"], *states)
-        return [state[0] for state in after] if output_of is None else [output_of(output), *after]
-
-    return found
-
-
-def _call(run: Callable[..., Any], x: Tensor, state: tuple[Tensor, ...]) -> Callable[[], tuple[Tensor, ...]]:
-    """A call of a layer, as (output, states …)."""
-    hx = as_hx(state)
-    return lambda: flat(run(x, hx))
-
-
-def _named(state: tuple[Tensor, ...]) -> dict[str, Tensor]:
-    return {f"state {n}": tensor for n, tensor in enumerate(state)}
+        yield Contender(title, setting, partial(module, x, hx), leaves, expected)

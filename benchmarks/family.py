@@ -10,20 +10,12 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from benchmarks.contenders import Contender, Expected, Leaves, Setting
+from benchmarks.layers import TORCHS_LSTM, VARIANTS, Ours, flat, ours, products_alone, products_of, torch_layer
+from benchmarks.measure import BOTH, Bench
 from benchmarks.peers import Peer, leave_out_missing
+from benchmarks.record import Count
 from benchmarks.sizes import Sizes
-from gatedrnn.benchmarking.layers import (
-    TORCHS_LSTM,
-    VARIANTS,
-    Ours,
-    flat,
-    ours,
-    products_alone,
-    products_of,
-    torch_layer,
-)
-from gatedrnn.benchmarking.measure import BOTH, Bench, Contender, Expected, Leaves, Setting
-from gatedrnn.benchmarking.record import Count
 from gatedrnn.verify.tolerances import Tolerance
 
 SECTION = "family"

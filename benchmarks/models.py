@@ -1,18 +1,20 @@
 """The sections on whole models: a classifier's training steps, a language model's tokens, a forecaster's values."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from functools import partial
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.func import functional_call
 from torch.nn.functional import cross_entropy, embedding, linear
-from torch.nn.utils import clip_grad_norm_
 
+from benchmarks.contenders import Contender, Expected, Leaves, Setting
+from benchmarks.layers import products_of
+from benchmarks.measure import BOTH, Bench, Mode, first_right, threads
 from benchmarks.sizes import Sizes
-from gatedrnn.benchmarking.layers import products_of
-from gatedrnn.benchmarking.measure import BOTH, Bench, Contender, Expected, Leaves, Mode, Setting, threads
-from gatedrnn.benchmarking.standards import BASELINE, first_right, in_float64
+from benchmarks.standards import BASELINE, LABELS, Standard, classified, in_float64, whole_texts
+from benchmarks.steps import training_step
+from benchmarks.training import train_step
 from gatedrnn.models import (
     GatedRNNCache,
     GatedRNNConfig,
@@ -22,38 +24,10 @@ from gatedrnn.models import (
     GatedRNNForSequenceClassification,
 )
 from gatedrnn.ops.cross_entropy import next_token_loss
-from gatedrnn.timing import Action
-from gatedrnn.training.settings import TrainSettings
 
-LABELS = 4
 COMPILED_FORMS = 4
 """The most forms in which a model's code is compiled: training and not, with gradients and without."""
-
-
-@dataclass(frozen=True)
-class ModelContender(Contender):
-    """A model and its optimizer."""
-
-    model: nn.Module | None = None
-    optimizer: torch.optim.Optimizer | None = None
-
-    def train_step(self) -> None:
-        """One update, as the training loop makes it."""
-        assert self.model is not None and self.optimizer is not None
-        (logits,) = self.outputs()
-        labels = torch.arange(len(logits), device=logits.device) % LABELS
-        cross_entropy(logits, labels).backward()
-        clip_grad_norm_(self.model.parameters(), TrainSettings().clip)
-        self.optimizer.step()
-        self.optimizer.zero_grad()
-
-
-def _train_step(contender: Contender) -> Action:
-    assert isinstance(contender, ModelContender)
-    return contender.train_step
-
-
-TRAINING = Mode("training step", _train_step, backward=True)
+TRAINING = Mode("training step", train_step, backward=True)
 
 
 def compiled(cell: str) -> str:
@@ -61,49 +35,30 @@ def compiled(cell: str) -> str:
     return f"{cell}, compiled"
 
 
-def model(bench: Bench, sizes: Sizes, cells: Sequence[str], seconds: float, compile: bool = False) -> None:
-    """Whole models, beside one with an LSTM; with `compile` each under torch.compile too."""
-    setting = Setting(sizes.model, bench.device)
-    contenders = []
+def classifier(sizes: Sizes) -> Standard:
+    """A classifier of texts whose layers are as wide as its embedding, whatever the cell."""
+    *_, width = sizes.model
+    return Standard(
+        "classifier", sizes.model, {BASELINE: width},
+        lambda cell, hidden: GatedRNNForSequenceClassification(GatedRNNConfig(
+            cell=cell, vocab_size=sizes.vocabulary, embedding_size=width, hidden_size=hidden,
+            num_hidden_layers=sizes.model_layers, num_labels=LABELS,
+        )),
+        partial(whole_texts, sizes.vocabulary), partial(classified, 0.0),
+    )  # fmt: skip
+
+
+def model(bench: Bench, sizes: Sizes, cells: Sequence[str], seconds: float) -> None:
+    """Whole models, beside one with an LSTM; each under torch.compile too, if that is asked for."""
     # Models share their code, which torch would else compile for eight of them, and then for no more.
     torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, COMPILED_FORMS * len(cells))
-    for cell in cells:
-        contenders.append(_model(cell, setting, sizes, None))
-        if compile:
-            contenders.append(_model(cell, setting, sizes, compiled(cell)))
+    contenders = [
+        first_right(partial(training_step, classifier(sizes), cell, device=bench.device, compiled_as=name))
+        for cell in cells for name in (None, *([compiled(cell)] if bench.compile else []))
+    ]  # fmt: skip
     pairs = [(BASELINE, cell) for cell in cells if cell != BASELINE]
-    pairs += [(compiled(cell), cell) for cell in cells if compile]
+    pairs += [(compiled(cell), cell) for cell in cells if bench.compile]
     bench.compare("model", contenders, pairs, (TRAINING,), seconds)
-
-
-def _model(cell: str, setting: Setting, sizes: Sizes, compiled_as: str | None) -> ModelContender:
-    return first_right(lambda number: _on_batch(cell, setting, sizes, compiled_as, number))
-
-
-def _on_batch(cell: str, setting: Setting, sizes: Sizes, compiled_as: str | None, number: int) -> ModelContender:
-    batch, time, width = setting.shape
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(number)
-        built = GatedRNNForSequenceClassification(
-            GatedRNNConfig(
-                cell=cell, vocab_size=sizes.vocabulary, embedding_size=width, hidden_size=width,
-                num_hidden_layers=sizes.model_layers, num_labels=LABELS,
-            )
-        ).to(setting.device)  # fmt: skip
-        tokens = torch.randint(2, sizes.vocabulary, (batch, time)).to(setting.device)
-    leaves: dict[str, Tensor] = dict(built.named_parameters())
-    exact = in_float64(built)
-
-    def formula(weights: Leaves) -> list[Tensor]:
-        return [functional_call(exact, dict(weights), kwargs={"input_ids": tokens}).logits]
-
-    expected = Expected(formula, leaves, setting.normal(batch, LABELS))
-    called = built if compiled_as is None else torch.compile(built, fullgraph=True)
-    return ModelContender(
-        compiled_as or cell, setting, lambda: called(input_ids=tokens).logits, leaves, expected,
-        work=(batch * time, "tokens/s"), model=built,
-        optimizer=torch.optim.AdamW(built.parameters(), lr=TrainSettings().learning_rate, fused=True),
-    )  # fmt: skip
 
 
 VOCABULARY = "embedding and loss"

@@ -10,12 +10,13 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from benchmarks.contenders import Contender, Expected, Formula, Leaves, Setting
+from benchmarks.layers import Ours, ours, run_equations
+from benchmarks.measure import BOTH, FORWARD, Bench
+from benchmarks.memory import count_peaks
+from benchmarks.sections import compare_scans, numbers, scanned
 from benchmarks.sizes import Sizes
 from gatedrnn import MinGRU
-from gatedrnn.benchmarking.layers import Ours, ours, run_equations
-from gatedrnn.benchmarking.measure import BOTH, FORWARD, Bench, Contender, Expected, Formula, Leaves, Setting
-from gatedrnn.benchmarking.memory import count_peaks
-from gatedrnn.benchmarking.sections import compare_scans, numbers, scanned
 from gatedrnn.cells import from_min_gru_pytorch
 from gatedrnn.verify.tolerances import LOG_SPACE_PER_STEP, Tolerance
 

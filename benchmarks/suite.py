@@ -1,83 +1,91 @@
-"""The sections of `python -m benchmarks`, and what has to hold of them."""
+"""A run: its sections in turn, compared with the bars, and its record."""
 
-from collections.abc import Iterator
-from functools import partial
-from itertools import product
-from typing import Literal, TypeAlias
+import time
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
-from benchmarks import drop_in
-from benchmarks.drop_in import (
-    CELL,
-    ONE_STEP,
-    THREADS,
-    TORCHS_CELLS,
-    TORCHS_LAYERS,
-    by_step,
-    cell_of,
-    larger_than_gru,
-    on,
-)
+import torch
+
+from benchmarks import sections
+from benchmarks.bars import MINIMAL, WHOLE_RUN, bars, judged
+from benchmarks.drop_in import drop_in, few_steps, with_kernels
 from benchmarks.family import family
-from benchmarks.models import PRODUCTS, TOKEN, VOCABULARY, forecast, language, model
-from benchmarks.peers import PEER_SCANS, peers
+from benchmarks.layers import TORCHS_LAYERS
+from benchmarks.measure import Bench, OnStep
+from benchmarks.memory import SCAN_CELLS, memory
+from benchmarks.models import forecast, language, model
+from benchmarks.peers import peers
+from benchmarks.record import VERSION, BenchRecord, BenchSettings, Count, Findings, Measured, Request
 from benchmarks.sizes import SIZES, Sizes
-from gatedrnn.benchmarking.layers import products_of
-from gatedrnn.benchmarking.measure import BOTH, FORWARD
-from gatedrnn.benchmarking.run import MINIMAL, A, B, Bar, C, D, Section, Suite, largest_bar, ratio_bar
-from gatedrnn.benchmarking.sections import NARROW
-
-SectionName: TypeAlias = Literal["peers", "model", "language", "forecast", "family", "drop-in", "few-steps"]
+from benchmarks.training import training
+from gatedrnn.records import commit, environment
+from gatedrnn.registry import CELLS
 
 
-def bars() -> Iterator[Bar]:
-    """Bars in the order of the report. Times are of forward and backward together, unless said otherwise."""
-    for cell, shape in product(MINIMAL, (A, B, C, D)):
-        large, small = {"mingru": (4.3, 6.5), "minlstm": (3.3, 5.0)}[cell]
-        peer = {"mingru": "minGRU-pytorch minGRU", "minlstm": "minGRU-pytorch minLSTM"}[cell]
-        yield ratio_bar("peers", BOTH.name, peer, cell, shape, at_least=large if shape in (A, B) else small)
-    yield ratio_bar("language", BOTH.name, VOCABULARY, PRODUCTS, (20, 35, 256), at_most=1.3)
-    yield ratio_bar("language", TOKEN.name, "mingru", products_of("mingru"), (1, 1, 512), at_most=2)
-    yield from _drop_in()
-    yield from _one_step()
-    for narrow, peer in product(("", NARROW), PEER_SCANS):
-        mode = BOTH.name + narrow
-        yield ratio_bar("peers", mode, peer, "linear_scan", (16, 4096, 1024), at_least=1, device="cuda")
+class Section(NamedTuple):
+    """A group of measurements."""
+
+    title: str
+    """The title of its tables."""
+    measure: Callable[[Bench, Sizes, Sequence[str], float], None]
+    """Add the measurements of some cells to the findings, in about `seconds`."""
+    part: float
+    """Its share of the time for measurements."""
+    cells: tuple[str, ...] = ()
+    """The cells measured by default; all if empty."""
 
 
-def _drop_in() -> Iterator[Bar]:
-    """The largest ratio over all batches and widths."""
-    largest = partial(largest_bar, "drop-in")
-    larger = [cell for cell in drop_in.with_kernels() if larger_than_gru(cell)]
-    others = [cell for cell in drop_in.with_kernels() if cell not in larger]
-    for count in THREADS:
-        yield largest(on(count, BOTH).name, ["gru"], "gru", "nn.GRU", 1.05)
-        for cells, title, most in ((others, "gru and cells with as few weights", 1.05), (larger, "larger cells", 1.45)):
-            yield largest(on(count, ONE_STEP).name, cells, title, "nn.GRU", most)
-            yield largest(on(count, ONE_STEP).name, [by_step(cell) for cell in cells], by_step(title), "nn.GRU", most)
-        for theirs, cell in TORCHS_CELLS.items():
-            yield largest(on(count, CELL).name, [cell_of(cell)], cell_of(cell), theirs, 1.05)
+SECTIONS = {
+    "layers": Section("Layers", sections.layers, 0.5, MINIMAL),
+    "scan": Section("The bare scan", sections.scan, 0.06),
+    "memory": Section("Memory", memory, 0.0, SCAN_CELLS),  # is counted, and takes none of the time
+    "loops": Section("Loop cells", sections.loops, 0.2, ("lstm", "gru", "lstm-peephole", "mgu")),
+    "step": Section("Streaming", sections.step, 0.09),
+    "length": Section("Time against length", sections.length, 0.15, (*MINIMAL, "lstm")),
+    "training": Section("Training", training, 2.0, ("mingru", "lstm")),
+    "peers": Section("Other libraries", peers, 0.3, MINIMAL),
+    "model": Section("Whole models", model, 0.08),
+    "language": Section("Language models", language, 0.08, ("mingru",)),
+    "forecast": Section("Forecasts", forecast, 0.05, ("gru", "mingru")),
+    "family": Section("The family", family, 3.0),
+    "drop-in": Section("In the place of torch's", drop_in, 4.0, with_kernels()),
+    "few-steps": Section("Few steps", few_steps, 1.0, tuple(TORCHS_LAYERS.values())),
+}
+"""Sections in the order of the report. The parts of the default ones add up to 1; the others come on top."""
 
 
-def _one_step() -> Iterator[Bar]:
-    """A layer that is called for one step, with and without gradients."""
-    for shape in [shape for shape in SIZES["cpu"].few_steps if shape[1] == 1]:
-        for (theirs, cell), mode in product(TORCHS_LAYERS.items(), (FORWARD, BOTH)):
-            yield ratio_bar("few-steps", mode.name, cell, theirs, shape, at_most=1.05)
+def bench(request: Request, on_step: OnStep = lambda _: None) -> Findings:
+    """Run the requested measurements."""
+    commit()  # cached for the record before anything changes
+    started = time.perf_counter()
+    at_work = Bench(request.device, on_step=on_step, compile=request.compile)
+    for name in request.only:
+        section = SECTIONS[name]
+        cells = request.cells or section.cells or tuple(CELLS)
+        section.measure(at_work, sizes_of(request), cells, section.part * request.seconds)
+    if request == Request(device=request.device):
+        at_work.findings.counts.append(Count("run", WHOLE_RUN, "", None, time.perf_counter() - started, "s"))
+    return at_work.findings
 
 
-def suite(compile: bool = False) -> Suite[Sizes]:
-    """All sections; those of the family and of torch's layers in place take minutes.
+def sizes_of(request: Request) -> Sizes:
+    """Return the sizes of the device, with the requested shapes."""
+    sizes = SIZES[request.device]
+    return sizes.at(request.shapes) if request.shapes else sizes
 
-    Args:
-        compile: measure whole models under torch.compile too.
-    """
-    sections = {
-        "peers": Section("Other libraries", peers, 0.3, MINIMAL),
-        "model": Section("Whole models", partial(model, compile=compile), 0.08),
-        "language": Section("Language models", language, 0.08, ("mingru",)),
-        "forecast": Section("Forecasts", forecast, 0.05, ("gru", "mingru")),
-        "family": Section("The family", family, 3.0),
-        "drop-in": Section("In the place of torch's", drop_in.drop_in, 4.0, drop_in.with_kernels()),
-        "few-steps": Section("Few steps", drop_in.few_steps, 1.0, tuple(TORCHS_LAYERS.values())),
-    }
-    return Suite(sections, SIZES, bars)
+
+def record_of(findings: Findings, request: Request, command: str) -> BenchRecord:
+    """Return the content of bench.json."""
+    here, gpu = environment(), torch.cuda.get_device_name() if request.device == "cuda" else None
+    return BenchRecord(
+        schema=VERSION,
+        passed=not findings.wrong,
+        command=command,
+        settings=BenchSettings(
+            only=request.only, cells=request.cells, device=request.device, dtype="float32", seconds=request.seconds,
+            sizes=sizes_of(request),
+        ),
+        timings=findings.timings, ratios=findings.ratios, counts=findings.counts, wrong=findings.wrong,
+        left_out=findings.left_out, bars=judged(findings, bars()),
+        measured=Measured(here["date"], here["environment"], torch.get_num_threads(), gpu),
+    )  # fmt: skip

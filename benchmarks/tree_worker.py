@@ -1,28 +1,20 @@
 """Training steps of one source tree, for `benchmarks.trees`, which starts this with the tree's `src` on PYTHONPATH.
 
-Reads one request a line of standard input, answers one JSON value a line: `build TITLE|CELL|PRECISION` (null, or what
-is wrong with the step), `step N` and `products N` (seconds a step, and of its products), `bandwidth` (bytes a second).
+Models, batches and steps are those of this file's checkout, whichever version of the package runs them: what is
+imported here takes models and layers alone from it. Reads one request a line of standard input, answers one JSON value
+a line: `build TITLE|CELL|PRECISION|DRAW` (the deviations of loss and gradients from float64), `step N` and
+`products N` (seconds a step, and of its products), `bandwidth` (bytes a second).
 """
 
 import json
 import sys
-import time
-from collections.abc import Callable
-from typing import Any
 
 import torch
 
-try:
-    from gatedrnn.benchmarking.measure import disagreement
-    from gatedrnn.benchmarking.record import SIZES
-    from gatedrnn.benchmarking.standards import standards
-    from gatedrnn.benchmarking.training import _products, _step, bandwidth_of_memory
-except ModuleNotFoundError:  # where commits before 27 November 2026 have them
-    from gatedrnn.bench.measure import disagreement  # type: ignore[import-not-found, no-redef]
-    from gatedrnn.bench.parts import bandwidth_of_memory  # type: ignore[import-not-found, no-redef]
-    from gatedrnn.bench.sizes import SIZES  # type: ignore[import-not-found, no-redef]
-    from gatedrnn.bench.standards import standards  # type: ignore[import-not-found, no-redef]
-    from gatedrnn.bench.training import _products, _step  # type: ignore[import-not-found, no-redef]
+from benchmarks.contenders import Deviation, deviations
+from benchmarks.sizes import SIZES
+from benchmarks.standards import standards
+from benchmarks.steps import Products, TrainingStep, bandwidth_of_memory, products_of_step, seconds_of, training_step
 
 WARM = 3
 """Steps before the first that is timed."""
@@ -32,21 +24,21 @@ class Worker:
     """The step of one model at a time."""
 
     def __init__(self) -> None:
-        self.step: Any = None
-        self.products: Any = None
+        self.step: TrainingStep | None = None
+        self.products: Products | None = None
 
-    def build(self, words: str) -> str | None:
-        """Build a model, and say what is wrong with its loss or gradients; None if nothing is."""
-        title, cell, precision = words.split("|")
+    def build(self, words: str) -> list[Deviation]:
+        """Build a model, and compare its loss and gradients with float64."""
+        title, cell, precision, draw = words.split("|")
         self.step = self.products = None  # its memory first
         standard = next(each for each in standards(SIZES["cpu"]) if each.title == title)
-        self.step = _step(standard, cell, precision == "bfloat16")
-        wrong = disagreement(self.step, forward=False)
-        self.products = _products(self.step, cell)
+        self.step = training_step(standard, cell, int(draw), narrow=precision == "bfloat16")
+        found = list(deviations(self.step, forward=False))
+        self.products = products_of_step(self.step, "products")
         for _ in range(WARM):
             self.step.train_step()
             self.products.train_step()
-        return None if wrong is None else str(wrong)
+        return found
 
     def answer(self, request: str) -> object:
         """Do what a line asks for."""
@@ -55,15 +47,9 @@ class Worker:
             return self.build(rest)
         if word == "bandwidth":
             return bandwidth_of_memory(SIZES["cpu"].copied)
-        return seconds((self.step if word == "step" else self.products).train_step, int(rest))
-
-
-def seconds(action: Callable[[], None], count: int) -> float:
-    """Seconds a call, as a mean over so many."""
-    begun = time.perf_counter()
-    for _ in range(count):
-        action()
-    return (time.perf_counter() - begun) / count
+        timed = self.step if word == "step" else self.products
+        assert timed is not None
+        return seconds_of(timed.train_step, int(rest))
 
 
 def main() -> None:

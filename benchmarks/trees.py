@@ -2,8 +2,9 @@
 
 A tree is a checkout of this project, such as `git worktree add ../old COMMIT` makes. Each runs in a process of its own,
 in this environment; one after another they take some steps, round by round, so that a slow moment of the machine meets
-all of them. Every step is first held to its formula in float64. Floors are products, measured here, and the bytes of
-`gatedrnn.benchmarking.standards.MOVED` at the bandwidth of `torch.add` here.
+all of them. Models, batches and steps are of the checkout that this command runs from (`tree_worker`). Every step is
+first held to its formula in float64. Floors are products, measured here, and the bytes of `benchmarks.standards.MOVED`
+at the bandwidth of `torch.add` here.
 """
 
 import json
@@ -14,14 +15,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from gatedrnn.benchmarking.standards import BFLOAT16, MOVED
+import torch
+from cyclopts import App, Parameter
+
+from benchmarks.contenders import Deviation
+from benchmarks.measure import DRAWS, judged
+from benchmarks.standards import BFLOAT16, MOVED
 from gatedrnn.records import environment, write_whole
 from gatedrnn.timing import Spread, spread_of
 
-WORKER = Path(__file__).parent / "tree_worker.py"
-ROUNDS, ROUND = 15, 0.3
-"""Rounds, and seconds that a tree's steps take in each, at least one step."""
+ROOT = Path(__file__).resolve().parents[1]
+ROUNDS, SECONDS = 15, 0.3
 THREADS = 1, 2
+app = App(name="python -m benchmarks.trees", version_flags=[], default_parameter=Parameter(consume_multiple=True))
 
 
 class Tree:
@@ -31,11 +37,12 @@ class Tree:
         self.name, source = name, folder.resolve() / "src"
         if not (source / "gatedrnn").is_dir():
             raise SystemExit(f"{folder}: no checkout of gatedrnn")
+        # The worker is found in the current folder, and the package in the tree.
         env = {**os.environ, "PYTHONPATH": str(source), "OMP_NUM_THREADS": str(threads)}
+        command = [sys.executable, "-m", "benchmarks.tree_worker", str(threads)]
         self.process = subprocess.Popen(
-            [sys.executable, str(WORKER), str(threads)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-            env=env,
-        )  # fmt: skip
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env, cwd=ROOT
+        )
 
     def ask(self, request: str) -> Any:
         """Wait for the answer to a request."""
@@ -47,20 +54,35 @@ class Tree:
             raise SystemExit(f"{self.name}: the worker ended at {request!r}")
         return json.loads(line)
 
+    def build(self, title: str, cell: str, draw: int) -> str | None:
+        """Build a model, and say what is wrong with its loss or gradients; None if nothing is."""
+        name, narrow = title.removesuffix(BFLOAT16), title.endswith(BFLOAT16)
+        precision = torch.bfloat16 if narrow else torch.float32
+        rows = self.ask(f"build {name}|{cell}|{str(precision).removeprefix('torch.')}|{draw}")
+        wrong = next(filter(None, (judged(Deviation(*row), precision) for row in rows)), None)
+        return None if wrong is None else str(wrong)
+
     def close(self) -> None:
         self.process.communicate()
 
 
-def compared(trees: Sequence[Tree], title: str, cell: str) -> dict[str, Any]:
+def build(trees: Sequence[Tree], title: str, cell: str) -> None:
+    """Build the first draw of a model that is right in all trees."""
+    wrong = {}
+    for draw in range(DRAWS):
+        wrong = {tree.name: tree.build(title, cell, draw) for tree in trees}
+        if not any(wrong.values()):
+            return
+    raise SystemExit(f"{title}, {cell}: wrong: {wrong}")
+
+
+def compared(trees: Sequence[Tree], title: str, cell: str, rounds: int, seconds: float) -> dict[str, Any]:
     """Time one model's steps in all trees, and its products in the last one."""
-    name, precision = title.removesuffix(BFLOAT16), "bfloat16" if title.endswith(BFLOAT16) else "float32"
-    wrong = {tree.name: tree.ask(f"build {name}|{cell}|{precision}") for tree in trees}
-    if any(wrong.values()):
-        raise SystemExit(f"{title}, {cell}: wrong: {wrong}")
-    counts = {tree.name: max(1, round(ROUND / tree.ask("step 1"))) for tree in trees}
+    build(trees, title, cell)
+    counts = {tree.name: max(1, round(seconds / tree.ask("step 1"))) for tree in trees}
     samples: dict[str, list[float]] = {tree.name: [] for tree in trees}
     products: list[float] = []
-    for number in range(ROUNDS):
+    for number in range(rounds):
         for tree in trees if number % 2 == 0 else reversed(trees):
             samples[tree.name].append(1000 * tree.ask(f"step {counts[tree.name]}"))
         products.append(1000 * trees[-1].ask(f"products {counts[trees[-1].name]}"))
@@ -83,24 +105,38 @@ def _row(spread: Spread) -> list[float]:
     return [float(f"{number:.4g}") for number in spread]
 
 
-def main(arguments: Sequence[str]) -> None:
-    """Compare the trees that the arguments name, the newest last, and write a record."""
-    output, *named = arguments
+@app.default
+def compare_trees(
+    output: Path, *trees: str, only: tuple[str, ...] = (), rounds: int = ROUNDS, seconds: float = SECONDS
+) -> None:
+    """Compare source trees and write a record.
+
+    Args:
+        output: File of the record.
+        trees: NAME=FOLDER of each, the newest last.
+        only: Titles of models; all if none is named.
+        rounds: Rounds, in each of which all trees take steps.
+        seconds: Seconds that a tree's steps take in a round, at least one step.
+    """
+    if unknown := set(only) - {title for title, _ in MOVED}:
+        raise SystemExit(f"--only: there is no model {', '.join(sorted(unknown))}")
+    folders = {name: Path(folder) for name, folder in (word.split("=", 1) for word in trees)}
     found: dict[str, Any] = {**environment(), "trees": {}, "threads": {}}
     for threads in THREADS:
-        trees = [Tree(name, Path(folder), threads) for name, folder in (word.split("=", 1) for word in named)]
+        workers = [Tree(name, folder, threads) for name, folder in folders.items()]
         rows = []
         for title, cell in MOVED:
-            rows.append(compared(trees, title, cell))
-            print(threads, json.dumps(rows[-1]), flush=True)
-        for tree in trees:
-            tree.close()
+            if not only or title in only:
+                rows.append(compared(workers, title, cell, rounds, seconds))
+                print(threads, json.dumps(rows[-1]), flush=True)
+        for worker in workers:
+            worker.close()
         found["threads"][str(threads)] = rows
-    for name, folder in (word.split("=", 1) for word in named):
-        git = ["git", "-C", folder, "rev-parse", "--short", "HEAD"]
+    for name, folder in folders.items():
+        git = ["git", "-C", str(folder), "rev-parse", "--short", "HEAD"]
         found["trees"][name] = subprocess.run(git, capture_output=True, text=True, check=True).stdout.strip()
-    write_whole(Path(output), json.dumps(found, indent=1))
+    write_whole(output, json.dumps(found, indent=1))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    app()

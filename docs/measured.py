@@ -9,7 +9,8 @@ import yaml
 from deck import Chart, Kind, Mark, Words, joined, same
 from pydantic import TypeAdapter
 
-from gatedrnn.benchmarking.record import FILE, BenchRecord, Shape
+from benchmarks.record import FILE, BenchRecord
+from benchmarks.sizes import Shape
 from gatedrnn.data.probes import scaled
 from gatedrnn.pages import plural, signed
 from gatedrnn.records import Environment, Machine
@@ -28,7 +29,7 @@ LAYERS, PEERS = ("bench/layers", "bench/layers-intel"), "bench/peers"
 DROP_IN = "bench/drop-in", "bench/drop-in-intel"
 """Layers that stand in for torch's, on both."""
 TRAINING = "forward+backward"
-"""The mode of `gatedrnn bench`."""
+"""The mode of `python -m benchmarks`."""
 PLAIN = {
     "TF-IDF bigrams + LinearSVC": same("TF-IDF + LinearSVC"),
     "MiniRocket + ridge": same("MiniRocket"),

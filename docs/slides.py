@@ -1,4 +1,4 @@
-"""Slides of the numbers, "which cell when", in two languages: `python docs/slides.py FOLDER`.
+"""Slides of the numbers, "which cell when", in two languages: `PYTHONPATH=. python docs/slides.py FOLDER`.
 
 A number is read from the records under results/ and formatted once for both languages. What a text claims in words is
 in the last argument of its slide, as a condition on the same records.

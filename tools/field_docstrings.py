@@ -6,13 +6,14 @@ from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
-SRC = Path(__file__).parents[1] / "src" / "gatedrnn"
+ROOT = Path(__file__).parents[1]
 
 
 @cache
 def classes() -> dict[str, ast.ClassDef]:
-    """The classes of the package by name."""
-    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in sorted(SRC.rglob("*.py"))]
+    """The classes of the benchmarks and of the package by name."""
+    folders = (ROOT / "benchmarks", ROOT / "src" / "gatedrnn")
+    trees = [ast.parse(path.read_text(encoding="utf-8")) for each in folders for path in sorted(each.rglob("*.py"))]
     return {node.name: node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
 
 

@@ -1,4 +1,5 @@
-"""Keep a study of `gatedrnn compare`, `probe` or `bench`: its records, report.md and at most two figures.
+"""Keep a study of `gatedrnn compare` or `probe`, or a run of `python -m benchmarks`: its records, report.md and at most
+two figures.
 
     python tools/keep_study.py STUDY KEPT [FIGURE [FIGURE]]
 

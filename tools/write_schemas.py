@@ -1,6 +1,6 @@
 """Write the JSON schema of every record into docs/schemas/.
 
-python tools/write_schemas.py
+PYTHONPATH=. python tools/write_schemas.py
 """
 
 import json
@@ -9,7 +9,7 @@ from pathlib import Path
 from field_docstrings import docstrings
 from pydantic import TypeAdapter
 
-from gatedrnn.benchmarking.record import BenchRecord
+from benchmarks.record import BenchRecord
 from gatedrnn.inspect.diagnose import Diagnosis
 from gatedrnn.study.results import ComparisonResults, Confusion, Curves, ProbeResults, Trials
 from gatedrnn.training.forecasts import Forecasts

@@ -77,13 +77,12 @@ def compared_names(sources, names):
     """Comparisons with a cell's name; a record tells what a cell is, wherever it was written."""
     return [
         f"{module}:{node.lineno}: {ast.unparse(node)}" for module, node in nodes(ast.Compare, sources)
-        if not module.startswith(("gatedrnn.cells", "gatedrnn.benchmarking"))
+        if not module.startswith("gatedrnn.cells")
         and any(isinstance(part, ast.Constant) and part.value in names for part in ast.walk(node))
     ]  # fmt: skip
 
 
 def test_no_cell_is_told_by_its_name():
-    """`benchmarking` alone names cells: there they are contenders, as peers' layers are."""
     assert compared_names(modules(), set(CELLS)) == []
     wrong = {"gatedrnn.layers.layer": "if cell.name == 'gru' or kind in ('mgu', 'lstm'): ..."}
     assert len(compared_names(wrong, set(CELLS))) == 2

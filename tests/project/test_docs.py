@@ -35,7 +35,7 @@ STEPS = "--total-steps 20 --validate-every 20 --threads 1 --layers 1 --embedding
 TINY = f"--hidden-size 8 --batch-size 32 {STEPS}"  # of a training that takes a moment
 SMALL = {
     "train": TINY, "forecast": TINY, "compare": f"--hidden-size 32 --seeds 0 --jobs 1 --fresh {STEPS}",
-    "probe": "--tasks parity --seeds 0 --lengths 64", "verify": "--dtypes float64", "bench": "--only step --seconds 1",
+    "probe": "--tasks parity --seeds 0 --lengths 64", "verify": "--dtypes float64",
     "view": "--html page.html",
 }  # fmt: skip
 """The settings that a command runs with in a test, whatever the page gives."""

@@ -91,10 +91,8 @@ def test_the_core_and_train_suffice_for_what_needs_no_other_extra_by_its_name(ne
         assert not rest or (rest <= EXTRAS["export"] and module.split(".")[1] in ("export", "view")), (module, rest)
     of_core = {module for module, packages in needed.items() if not packages}
     parts = (
-        "benchmarking.run",
         "cells",
         "cli.app",
-        "cli.bench",
         "cli.describe",
         "cli.verify",
         "inspect.trace",

@@ -13,7 +13,6 @@ SAVERS = {"onnx", "np", "torch"}
 """Modules whose `save` writes a file."""
 WHOLE = {"written_beside", "written_together", "whole_or_removed", "written_whole"}
 ELSEWHERE = {
-    "gatedrnn.benchmarking.memory": "the kernel's file of this process's memory",
     "gatedrnn.study.assembly": "the kernel's file of this process's memory",
     "gatedrnn.locks": "the file of a lock, which says who holds it",
     "gatedrnn.training.folder": "a log that grows by lines, and its copy in a checkpoint",

@@ -20,7 +20,7 @@ from gatedrnn.ops.pinball_loss import pinball_loss
 from gatedrnn.registry import CELLS
 from gatedrnn.verify.contract import choices_of
 
-FOLDERS = ("laws", "benchmarking", "benchmarks", "ops", "kernels", "codegen", "layers", "models", "inspect", "verify")
+FOLDERS = ("laws", "benchmarks", "ops", "kernels", "codegen", "layers", "models", "inspect", "verify")
 """The folders of the tests that run layers."""
 SECONDS = pytest.StashKey[float]()
 

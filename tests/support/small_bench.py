@@ -1,24 +1,32 @@
 """A bench of sizes that take no time, and contenders made by hand."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 
-from gatedrnn.benchmarking import measure
-from gatedrnn.benchmarking.measure import Bench, Contender, Expected, Setting
-from gatedrnn.benchmarking.record import Findings, Sizes
-from gatedrnn.benchmarking.run import SUITE, Bar
+from benchmarks import measure, sizes
+from benchmarks.bars import Bar
+from benchmarks.contenders import Contender, Expected, Setting
+from benchmarks.measure import Bench
+from benchmarks.record import Findings
+from benchmarks.sizes import Sizes
 from gatedrnn.timing import Action, Samples
 
 SHAPE = (2, 6, 4)
 SIZES = Sizes(
     layers=(SHAPE,), autocast=(SHAPE,), scan=(SHAPE, (1, 40, 4)), memory=(SHAPE,), loops=(SHAPE,), step_widths=(4,),
-    lengths=(4, 8), loop_lengths=4, length_width=4, words=13, training_scale=16, copied=1000,
+    lengths=(4, 8), loop_lengths=4, length_width=4, words=13, training_scale=16, copied=1000, model=(2, 5, 4),
+    vocabulary=11, softmax=(2, 5, 4), stream=(2, 4, 7), series=(3, 30, 4), family=(SHAPE,), drop_in=(SHAPE,),
+    drop_in_widths=(4,), few_steps=((2, 1, 4),),
 )  # fmt: skip
-SMALL_SUITE = replace(SUITE, sizes={"cpu": SIZES})
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs have these sizes."""
+    monkeypatch.setitem(sizes.SIZES, "cpu", SIZES)
 
 
 @pytest.fixture
@@ -42,6 +50,7 @@ def found_by(section: Callable[..., None], *arguments: Any) -> Findings:
 
 def assert_every_weight_is_trained_by(step: Any) -> None:
     """One step changes all weights, and leaves no gradient."""
+    step.optimizer.param_groups[0]["lr"] = 1.0
     before = [weight.detach().clone() for weight in step.leaves.values()]
     step.train_step()
     assert not any(map(torch.equal, before, step.leaves.values()))

@@ -72,7 +72,6 @@ def build_app(tokens: Sequence[str] = ()) -> App:
     app.command("gatedrnn.cli.describe:describe", name="describe", help="Print equations, sizes and backend of cells.")
     app.command("gatedrnn.cli.verify:verify", name="verify", help="Check that all execution modes of a cell agree.")
     app.command("gatedrnn.cli.cache:cache", name="cache", help="Show or clear the cache of tokenised texts.")
-    app.command("gatedrnn.cli.bench:bench", name="bench", help="Measure speed and memory, as ratios.")
     app.register_install_completion_command(help="Install completion for this shell (bash, zsh, fish), and say how.")
 
     @app.meta.default

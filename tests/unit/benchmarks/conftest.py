@@ -1,5 +1,5 @@
 """Sections without the time that they take."""
 
-from small_bench import timed_once
+from small_bench import small, timed_once
 
-__all__ = ["timed_once"]
+__all__ = ["small", "timed_once"]

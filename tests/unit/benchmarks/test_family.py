@@ -2,11 +2,10 @@
 
 import pytest
 import torch
-from small_bench import found_by
-from small_benchmarks import SIZES
+from small_bench import SIZES, found_by
 
 from benchmarks import family as of_family
-from gatedrnn.benchmarking.layers import TORCHS_LSTM, products_of
+from benchmarks.layers import TORCHS_LSTM, products_of
 from gatedrnn.registry import CELLS
 
 SOME = ("mingru", "slstm", "block-orthogonal")

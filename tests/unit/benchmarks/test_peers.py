@@ -2,15 +2,14 @@
 
 import pytest
 import torch
-from small_bench import SHAPE, found_by
-from small_benchmarks import SIZES
+from small_bench import SHAPE, SIZES, found_by
 
-from benchmarks import peers
+from benchmarks import memory, peers
+from benchmarks.contenders import Setting
+from benchmarks.layers import ours
+from benchmarks.measure import disagreement
 from benchmarks.peers import PEER_LAYERS, PEER_SCANS, PEERS, peer_layers, peer_scans, with_peers
-from gatedrnn.benchmarking import memory
-from gatedrnn.benchmarking.layers import ours
-from gatedrnn.benchmarking.measure import Setting, disagreement
-from gatedrnn.benchmarking.sections import bare_scan
+from benchmarks.sections import bare_scan
 
 
 @pytest.fixture

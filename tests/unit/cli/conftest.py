@@ -10,7 +10,7 @@ from commands import outcome
 
 @pytest.fixture(scope="session", autouse=True)
 def what_commands_import(first_training):
-    parts = "benchmarking.run data models study.experiment study.probes training.loop verify.contract"
+    parts = "data models study.experiment study.probes training.loop verify.contract"
     for name in parts.split():
         import_module(f"gatedrnn.{name}")
     with redirect_stdout(io.StringIO()), suppress(SystemExit):

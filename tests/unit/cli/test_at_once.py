@@ -12,7 +12,7 @@ from gatedrnn.names import PROBES as NAMES
 HEAVY = ("torch", "transformers", "datasets", "pandas", "scipy", "matplotlib", "sklearn", "plotly", "numba")
 COMMANDS = (
     "compare", "report", "train", "forecast", "evaluate", "predict", "generate", "export", "probe", "diagnose", "view",
-    "describe", "verify", "cache", "bench",
+    "describe", "verify", "cache",
 )  # fmt: skip
 CALLS = {
     "help": ["--help", "--version", *(f"{command} --help" for command in COMMANDS[:5])],
@@ -23,9 +23,8 @@ CALLS = {
     "unknown task": ["train --task nonsense", "compare --task nonsense"],
     "unknown cell": [
         "train --cell mingur", "compare --cells mingur gru", "probe lstmm", "verify mingur", "describe lstmm",
-        "bench --cells lstmm",
     ],
-    "wrong value": ["train --hidden-size -3", "train --epochs many", "compare --jobs 0", "bench --seconds -1"],
+    "wrong value": ["train --hidden-size -3", "train --epochs many", "compare --jobs 0"],
 }  # fmt: skip
 PROGRAM = """
 import contextlib, io, json, sys

@@ -28,7 +28,6 @@ SETTINGS = {
 SMALL = "--hidden-size 4 --total-steps 2 --threads 1"
 ALONE = "--baselines none"
 LINES = {
-    "bench": "--only step --seconds 0.1 --shapes 1x1x2 --output out",
     "cache": "",
     "compare": f"--task digits --cells gru mingru --match layers --seeds 0 --jobs 2 {SMALL} --output out",
     "describe": "mingru", "diagnose": "{text}", "evaluate": "{digits}", "export": "{text} --output out.onnx",

@@ -58,7 +58,7 @@ def foreign(folder, mark, kind, **changes):
 OPENS = {
     "compare": ["--config {cells}", "--suite {suite}", "--task digits --cells gru --output {study}"],
     "train": ["--config {cell}", "--resume {run}"], "forecast": ["{table} --target y --config {cell}"],
-    "evaluate": ["{run}"], "diagnose": ["{run}"], "probe": [], "cache": [], "describe": [], "verify": [], "bench": [],
+    "evaluate": ["{run}"], "diagnose": ["{run}"], "probe": [], "cache": [], "describe": [], "verify": [],
     "report": ["{study}"], "predict": ["{run} {table} --output {table}.csv"], "generate": ["{run}"],
     "view": ["{run} --html {table}.html"], "export": ["{run} --output {table}.onnx"],
 }  # fmt: skip

@@ -8,8 +8,8 @@ from refusals import refused
 from small_bench import SIZES
 from train_helpers import digits_settings
 
-from gatedrnn.benchmarking import training as steps
-from gatedrnn.benchmarking.standards import standards
+from benchmarks.standards import standards
+from benchmarks.steps import training_step
 from gatedrnn.data import load_task
 from gatedrnn.errors import UsageError
 from gatedrnn.training import precision
@@ -59,12 +59,12 @@ def test_without_a_compiler_a_run_that_needs_one_is_refused(monkeypatch, tmp_pat
 @pytest.mark.parametrize("cell", ["mingru", "lstm"])
 @pytest.mark.parametrize("title", STANDARDS)
 def test_a_model_is_compiled_as_one_graph_and_its_loss_is_the_models(title, cell):
-    step = steps._step(STANDARDS[title], cell, narrow=False)
+    step = training_step(STANDARDS[title], cell, 0)
     step.model.eval().config.use_cache = False
-    expected = step._loss()
+    expected = step.loss_of_batch()
     step.model.compile(fullgraph=True)
     torch._dynamo.reset()
-    torch.testing.assert_close(step._loss(), expected, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(step.loss_of_batch(), expected, rtol=1e-4, atol=1e-5)
     step.train_step()
 
 

@@ -10,7 +10,7 @@ from torch.autograd import Function
 from torch.autograd.function import BackwardCFunction, FunctionCtx
 from torch.nn.functional import linear
 
-from gatedrnn.benchmarking.measure import Contender, Expected, Leaves, Setting
+from benchmarks.contenders import Contender, Expected, Leaves, Setting
 from gatedrnn.equations import Equations, Recurrent, output_of
 from gatedrnn.kinds import kind_of
 from gatedrnn.layers import RecurrentLayer
@@ -85,6 +85,8 @@ NEAR_KINK = 1e-5
 BEYOND_KINK = 4.0
 """The bias of candidates in bfloat16, which rounds too many of them across the kink to draw all again."""
 TORCHS_LSTM = "nn.LSTM"
+TORCHS_LAYERS = {TORCHS_LSTM: "lstm", "nn.GRU": "gru"}
+"""Torch's layers, and the cells with the same equations."""
 PYTHON_LOOP = "python-loop LSTM"
 LOOP_STEPS = 512
 """The most steps that the loop runs; its time is scaled to all steps."""
@@ -178,6 +180,48 @@ def products_alone(pair: Ours) -> Contender:
         products_of(contender.name), contender.setting, lambda: projection(x), leaves, expected, contender.precision,
         autocast=contender.autocast,
     )  # fmt: skip
+
+
+class OneStep:
+    """One step of one row of a layer, from a state.
+
+    Args:
+        name: the cell or variant.
+        setting: its shape is (1, 1, width).
+    """
+
+    def __init__(self, name: str, setting: Setting) -> None:
+        self.setting, self.layer = setting, our_layer(name, setting.shape[2], setting.device)
+        self.x = setting.normal(*setting.shape)
+        self.hx = as_hx([setting.normal(1, 1, size) for size in self.layer.state_sizes()])
+        self.leaves = {"input": self.x, **named_states(self.hx), **dict(self.layer.named_parameters())}
+        self.called = Expected(lambda w: after_a_step(self.layer, w), self.leaves, None)
+
+    def call(self, name: str, layer: nn.Module) -> Contender:
+        """Make a contender of a layer that is called with one step."""
+        return Contender(name, self.setting, lambda: flat(layer(self.x, self.hx)), self.leaves, self.called)
+
+    def step(self, name: str) -> Contender:
+        """Make a contender of the layer's `step`, whose output has no axis of time."""
+        x = self.x[:, 0]
+
+        def formula(w: Leaves) -> list[Tensor]:
+            output, *states = after_a_step(self.layer, w)
+            return [output[:, 0], *states]
+
+        expected = Expected(formula, self.leaves, None)
+        return Contender(name, self.setting, lambda: flat(self.layer.step(x, self.hx)), self.leaves, expected)
+
+
+def after_a_step(layer: RecurrentLayer, w: Leaves) -> list[Tensor]:
+    """Compute output and states of one step from the states among the leaves."""
+    states = (w[f"state {n}"].reshape(1, -1) for n in range(len(layer.state_names)))
+    return run_equations(layer, w, w["input"], *states)
+
+
+def named_states(hx: Hidden) -> dict[str, Tensor]:
+    """Name the tensors of a state as leaves."""
+    return {f"state {n}": tensor for n, tensor in enumerate(hx if isinstance(hx, tuple) else (hx,))}
 
 
 def looped(pair: Ours) -> Contender:

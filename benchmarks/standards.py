@@ -1,17 +1,20 @@
-"""Models whose training steps are timed, as this project's recipes train them, on random data of their shapes."""
+"""Models whose training steps are timed, as this project's recipes train them, on random data of their shapes.
+
+Of the package only models are imported, of which workers load older versions.
+"""
 
 from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from gatedrnn.benchmarking.measure import Contender, Setting, disagreement
-from gatedrnn.benchmarking.record import Shape, Sizes
-from gatedrnn.layers import RecurrentLayer
+from benchmarks.contenders import Setting
+from benchmarks.sizes import Shape, Sizes
+from gatedrnn import RecurrentLayer
 from gatedrnn.models import (
     GatedRNNConfig,
     GatedRNNForCausalLM,
@@ -19,17 +22,15 @@ from gatedrnn.models import (
     GatedRNNForForecasting,
     GatedRNNForSequenceClassification,
 )
-from gatedrnn.models.modeling import GatedRNNPreTrainedModel
-from gatedrnn.training.recipes import with_options
 
 Batch: TypeAlias = dict[str, Tensor]
-ContenderT = TypeVar("ContenderT", bound=Contender)
 Loss: TypeAlias = Callable[[Callable[..., Any], Batch], Tensor]
 """The loss of a model on a batch."""
 BASELINE = "lstm"
-DRAWS = 3
-"""The number of draws of weights and batches on which a model may pass: where rounding moves a number across g's kink,
-the gradients are not those of float64, and another draw is tried."""
+LABELS = 4
+"""Classes of texts."""
+OF_PIXELS = {"mingru": "mingru:activation=identity", "minlstm": "minlstm:activation=identity"}
+"""Cells with the options that the recipe of MNIST gives them."""
 
 
 class Standard(NamedTuple):
@@ -40,7 +41,7 @@ class Standard(NamedTuple):
     """The number of sequences, their steps, and the width of the embedding."""
     widths: Mapping[str, int]
     """Hidden sizes by cell, for equal numbers of parameters; other cells have that of the LSTM."""
-    build: Callable[..., GatedRNNPreTrainedModel]
+    build: Callable[..., nn.Module]
     """Builds a model from cell and hidden size."""
     batch: Callable[[Setting], Batch]
     loss: Loss
@@ -61,10 +62,10 @@ def standards(sizes: Sizes) -> Iterator[Standard]:
     yield Standard(
         "AG News", news, widths(mingru=512, lstm=128),
         lambda cell, hidden: GatedRNNForSequenceClassification(GatedRNNConfig(
-            cell=cell, hidden_size=hidden, vocab_size=words, embedding_size=news[2], num_hidden_layers=1, num_labels=4,
-            pooling="max", token_dropout=0.25, embedding_dropout=0.5, head_dropout=0.4,
+            cell=cell, hidden_size=hidden, vocab_size=words, embedding_size=news[2], num_hidden_layers=1,
+            num_labels=LABELS, pooling="max", token_dropout=0.25, embedding_dropout=0.5, head_dropout=0.4,
         )),
-        partial(_texts, words), partial(_classified, 0.05),
+        partial(_texts, words), partial(classified, 0.05),
     )  # fmt: skip
     plays = shape(32, 128, 128)
     yield Standard(
@@ -88,10 +89,10 @@ def standards(sizes: Sizes) -> Iterator[Standard]:
     yield Standard(
         "MNIST", pixels, widths(mingru=128, lstm=53),
         lambda cell, hidden: GatedRNNForSequenceClassification(GatedRNNConfig(
-            cell=with_options("mnist", cell), hidden_size=hidden, input_size=1, embedding_size=pixels[2],
+            cell=OF_PIXELS.get(cell, cell), hidden_size=hidden, input_size=1, embedding_size=pixels[2],
             num_hidden_layers=3, num_labels=10, block=True, feed_forward_factor=1,
         )),
-        _images, partial(_classified, 0.0),
+        _images, partial(classified, 0.0),
     )  # fmt: skip
     hours, day = shape(32, 119, 64), max(2, 24 // scale)
     ahead = 4 * day
@@ -138,7 +139,14 @@ def _texts(vocabulary: int, setting: Setting) -> Batch:
     lengths = torch.randint(steps // 2, steps + 1, (batch, 1))
     lengths[0] = steps
     mask = (torch.arange(steps) < lengths).long()
-    return {"input_ids": _tokens(vocabulary, batch, steps) * mask, "attention_mask": mask, "labels": _labels(batch, 4)}
+    tokens = _tokens(vocabulary, batch, steps) * mask
+    return {"input_ids": tokens, "attention_mask": mask, "labels": _labels(batch, LABELS)}
+
+
+def whole_texts(vocabulary: int, setting: Setting) -> Batch:
+    """Draw texts of equal lengths."""
+    batch, steps, _ = setting.shape
+    return {"input_ids": _tokens(vocabulary, batch, steps), "labels": _labels(batch, LABELS)}
 
 
 def _following(vocabulary: int, setting: Setting) -> Batch:
@@ -160,7 +168,8 @@ def _labels(batch: int, classes: int) -> Tensor:
     return torch.arange(batch) % classes
 
 
-def _classified(smoothing: float, model: Callable[..., Any], batch: Batch) -> Tensor:
+def classified(smoothing: float, model: Callable[..., Any], batch: Batch) -> Tensor:
+    """Compute the loss of a classifier."""
     inputs = {name: x for name, x in batch.items() if name != "labels"}
     logits = model(**inputs).logits
     wide = logits.to(torch.promote_types(logits.dtype, torch.float32))
@@ -178,12 +187,3 @@ def in_float64(model: nn.Module) -> nn.Module:
         if isinstance(module, RecurrentLayer):
             module.backend = "reference"
     return exact
-
-
-def first_right(draw: Callable[[int], ContenderT]) -> ContenderT:
-    """Return the contender of the first draw that passes the accuracy check; of the last if none does."""
-    for number in range(DRAWS - 1):
-        contender = draw(number)
-        if disagreement(contender, forward=False) is None:
-            return contender
-    return draw(DRAWS - 1)

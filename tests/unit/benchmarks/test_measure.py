@@ -9,9 +9,10 @@ from layer_laws import CELL
 from small_bench import SHAPE, double
 from tolerances import assert_equal_within
 
-from gatedrnn.benchmarking import layers, measure
-from gatedrnn.benchmarking.layers import looped, ours
-from gatedrnn.benchmarking.measure import BOTH, FORWARD, Bench, Setting, disagreement
+from benchmarks import layers, measure
+from benchmarks.contenders import Setting
+from benchmarks.layers import looped, ours
+from benchmarks.measure import BOTH, FORWARD, Bench, disagreement
 from gatedrnn.registry import CELLS
 from gatedrnn.timing import Samples
 from gatedrnn.verify.definition import Sequences, initial_states, run_by_definition

@@ -11,9 +11,11 @@ import torch
 from torch import Tensor
 from torch.autograd.graph import saved_tensors_hooks
 
-from gatedrnn.benchmarking.layers import is_scan_cell, ours, products_alone, torch_layer
-from gatedrnn.benchmarking.measure import Bench, Contender, Setting
-from gatedrnn.benchmarking.record import Count, Shape, Sizes
+from benchmarks.contenders import Contender, Setting
+from benchmarks.layers import is_scan_cell, ours, products_alone, torch_layer
+from benchmarks.measure import Bench
+from benchmarks.record import Count
+from benchmarks.sizes import Shape, Sizes
 from gatedrnn.children import process_pool
 from gatedrnn.processes import end_with_parent
 from gatedrnn.registry import CELLS
@@ -57,7 +59,7 @@ def kept_for_backward(
     return sum(size >= numbers for size in sizes)
 
 
-def memory(bench: Bench, sizes: Sizes, cells: Sequence[str]) -> None:
+def memory(bench: Bench, sizes: Sizes, cells: Sequence[str], _: float) -> None:
     """Count the tensors that each scan cell saves, and the peaks of the minimal cells and torch's layers."""
     scans = [cell for cell in cells if is_scan_cell(cell)]
     if not scans:

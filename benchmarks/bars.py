@@ -1,50 +1,31 @@
-"""A run of the benchmark: sections in turn, compared with bars, saved as a record."""
+"""Bars: bounds on measured numbers."""
 
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
-from typing import Generic, TypeVar
 
-import torch
-
-from gatedrnn.benchmarking import sections
-from gatedrnn.benchmarking.layers import by_loop, over_floor, products_of, step_of
-from gatedrnn.benchmarking.measure import BOTH, FORWARD, Bench, OnStep
-from gatedrnn.benchmarking.memory import KEPT, SCAN_CELLS, memory
-from gatedrnn.benchmarking.record import (
-    SIZES,
-    VERSION,
-    BarResult,
-    BenchRecord,
-    BenchSettings,
-    Count,
-    Findings,
-    Measured,
-    Request,
-    Shape,
-    Sizes,
+from benchmarks import drop_in
+from benchmarks.drop_in import (
+    CELL,
+    ONE_STEP,
+    THREADS,
+    TORCHS_CELLS,
+    by_step,
+    cell_of,
+    larger_than_gru,
+    on,
 )
-from gatedrnn.benchmarking.sections import AUTOCAST, LONG, NARROW, SHORT
-from gatedrnn.records import commit, environment
-from gatedrnn.registry import CELLS
+from benchmarks.layers import TORCHS_LAYERS, by_loop, over_floor, products_of, step_of
+from benchmarks.measure import BOTH, FORWARD
+from benchmarks.memory import KEPT
+from benchmarks.models import PRODUCTS, TOKEN, VOCABULARY
+from benchmarks.peers import PEER_SCANS
+from benchmarks.record import BarResult, Findings
+from benchmarks.sections import AUTOCAST, LONG, NARROW, SHORT
+from benchmarks.sizes import SIZES, Shape
 
-SizesT = TypeVar("SizesT", bound=Sizes)
 WHOLE_RUN = "whole default run"
-
-
-@dataclass(frozen=True)
-class Section(Generic[SizesT]):
-    """A group of measurements."""
-
-    title: str
-    """The title of its tables."""
-    measure: Callable[[Bench, SizesT, Sequence[str], float], None]
-    """Add the measurements of some cells to the findings, in about `seconds`."""
-    part: float
-    """Its share of the time for measurements."""
-    cells: tuple[str, ...] = ()
-    """The cells measured by default; all if empty."""
 
 
 @dataclass(frozen=True)
@@ -60,58 +41,6 @@ class Bar:
 
     def holds(self, value: float) -> bool:
         return (self.at_most is None or value <= self.at_most) and (self.at_least is None or value >= self.at_least)
-
-
-@dataclass(frozen=True)
-class Suite(Generic[SizesT]):
-    """All measurements of a command."""
-
-    sections: Mapping[str, Section[SizesT]]
-    """Sections by name, in the order of the report."""
-    sizes: Mapping[str, SizesT]
-    """Sizes by device."""
-    bars: Callable[[], Iterable[Bar]]
-    """The bars that must hold."""
-
-    def sizes_of(self, request: Request) -> SizesT:
-        """Return the sizes of the device, with the requested shapes."""
-        sizes = self.sizes[request.device]
-        return sizes.at(request.shapes) if request.shapes else sizes
-
-
-def bench(request: Request, suite: Suite[SizesT], on_step: OnStep = lambda _: None) -> Findings:
-    """Run the requested measurements.
-
-    Raises:
-        ModuleNotFoundError: a section of whole models is requested, and the extra `train` is not installed.
-    """
-    commit()  # cached for the record before anything changes
-    started = time.perf_counter()
-    at_work, sizes = Bench(request.device, on_step=on_step), suite.sizes_of(request)
-    for name in request.only:
-        section = suite.sections[name]
-        cells = request.cells or section.cells or tuple(CELLS)
-        section.measure(at_work, sizes, cells, section.part * request.seconds)
-    if request == Request(device=request.device):
-        at_work.findings.counts.append(Count("run", WHOLE_RUN, "", None, time.perf_counter() - started, "s"))
-    return at_work.findings
-
-
-def record_of(findings: Findings, request: Request, suite: Suite[SizesT], command: str) -> BenchRecord:
-    """Return the content of bench.json."""
-    here, gpu = environment(), torch.cuda.get_device_name() if request.device == "cuda" else None
-    return BenchRecord(
-        schema=VERSION,
-        passed=not findings.wrong,
-        command=command,
-        settings=BenchSettings(
-            only=request.only, cells=request.cells, device=request.device, dtype="float32", seconds=request.seconds,
-            sizes=suite.sizes_of(request),
-        ),
-        timings=findings.timings, ratios=findings.ratios, counts=findings.counts, wrong=findings.wrong,
-        left_out=findings.left_out, bars=judged(findings, suite.bars()),
-        measured=Measured(here["date"], here["environment"], torch.get_num_threads(), gpu),
-    )  # fmt: skip
 
 
 def judged(findings: Findings, bars: Iterable[Bar]) -> list[BarResult]:
@@ -164,9 +93,41 @@ def bars() -> Iterator[Bar]:
     yield Bar(
         "cpu", f"{WHOLE_RUN}, seconds", None, lambda findings: findings.count("run", WHOLE_RUN, "", None), at_most=180
     )
+    for cell, shape in product(MINIMAL, (A, B, C, D)):
+        large, small = {"mingru": (4.3, 6.5), "minlstm": (3.3, 5.0)}[cell]
+        peer = {"mingru": "minGRU-pytorch minGRU", "minlstm": "minGRU-pytorch minLSTM"}[cell]
+        yield ratio_bar("peers", BOTH.name, peer, cell, shape, at_least=large if shape in (A, B) else small)
+    yield ratio_bar("language", BOTH.name, VOCABULARY, PRODUCTS, (20, 35, 256), at_most=1.3)
+    yield ratio_bar("language", TOKEN.name, "mingru", products_of("mingru"), (1, 1, 512), at_most=2)
+    yield from _drop_in()
+    yield from _one_step()
     for narrow in ("", NARROW):
         mode = FORWARD.name + narrow
         yield ratio_bar("scan", mode, "copy", "linear_scan", (16, 4096, 1024), at_least=0.85, device="cuda")
+    for narrow, peer in product(("", NARROW), PEER_SCANS):
+        mode = BOTH.name + narrow
+        yield ratio_bar("peers", mode, peer, "linear_scan", (16, 4096, 1024), at_least=1, device="cuda")
+
+
+def _drop_in() -> Iterator[Bar]:
+    """The largest ratio over all batches and widths."""
+    largest = partial(largest_bar, "drop-in")
+    larger = [cell for cell in drop_in.with_kernels() if larger_than_gru(cell)]
+    others = [cell for cell in drop_in.with_kernels() if cell not in larger]
+    for count in THREADS:
+        yield largest(on(count, BOTH).name, ["gru"], "gru", "nn.GRU", 1.05)
+        for cells, title, most in ((others, "gru and cells with as few weights", 1.05), (larger, "larger cells", 1.45)):
+            yield largest(on(count, ONE_STEP).name, cells, title, "nn.GRU", most)
+            yield largest(on(count, ONE_STEP).name, [by_step(cell) for cell in cells], by_step(title), "nn.GRU", most)
+        for theirs, cell in TORCHS_CELLS.items():
+            yield largest(on(count, CELL).name, [cell_of(cell)], cell_of(cell), theirs, 1.05)
+
+
+def _one_step() -> Iterator[Bar]:
+    """A layer that is called for one step, with and without gradients."""
+    for shape in [shape for shape in SIZES["cpu"].few_steps if shape[1] == 1]:
+        for (theirs, cell), mode in product(TORCHS_LAYERS.items(), (FORWARD, BOTH)):
+            yield ratio_bar("few-steps", mode.name, cell, theirs, shape, at_most=1.05)
 
 
 def ratio_bar(
@@ -207,22 +168,3 @@ def _over_floor(title: str, cell: str, most: float) -> Bar:
         "cpu", f"{cell} ÷ floor ({step_of(title)})", None,
         lambda findings: findings.count("training", over_floor(title), cell, None), at_most=most,
     )  # fmt: skip
-
-
-def _training(bench: Bench, sizes: Sizes, cells: Sequence[str], seconds: float) -> None:
-    from gatedrnn.benchmarking.training import training  # needs the extra `train`
-
-    training(bench, sizes, cells, seconds)
-
-
-SECTIONS = {
-    "layers": Section("Layers", sections.layers, 0.5, MINIMAL),
-    "scan": Section("The bare scan", sections.scan, 0.06),
-    "memory": Section("Memory", lambda bench, sizes, cells, _: memory(bench, sizes, cells), 0.0, SCAN_CELLS),
-    "loops": Section("Loop cells", sections.loops, 0.2, ("lstm", "gru", "lstm-peephole", "mgu")),
-    "step": Section("Streaming", sections.step, 0.09),
-    "length": Section("Time against length", sections.length, 0.15, (*MINIMAL, "lstm")),
-    "training": Section("Training", _training, 2.0, ("mingru", "lstm")),
-}
-"""The sections; memory is counted and takes none of the time for measurements, training comes on top of it."""
-SUITE = Suite(SECTIONS, SIZES, bars)

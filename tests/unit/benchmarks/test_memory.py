@@ -8,10 +8,10 @@ import pytest
 import torch
 from small_bench import SHAPE
 
+from benchmarks import memory
+from benchmarks.contenders import Setting
+from benchmarks.memory import kept_for_backward
 from gatedrnn import MinGRU
-from gatedrnn.benchmarking import memory
-from gatedrnn.benchmarking.measure import Setting
-from gatedrnn.benchmarking.memory import kept_for_backward
 
 NUMBERS = 12
 
@@ -67,7 +67,7 @@ def test_what_a_layer_does_to_its_input_is_counted(monkeypatch):
 def test_a_peak_is_seen_after_its_memory_was_freed_and_holds_at_least_output_and_gradients():
     # In a process of its own, as it is used: what an earlier test gave back would be taken again without a gain.
     script = (
-        "import torch; from gatedrnn.benchmarking import memory; size = 2**26\n"
+        "import torch; from benchmarks import memory; size = 2**26\n"
         "print([memory.gained(lambda: torch.ones(size // 4).sum()) / size, memory.gained(lambda: None) / size])"
     )
     whole, nothing = json.loads(subprocess.check_output([sys.executable, "-c", script]))

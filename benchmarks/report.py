@@ -3,18 +3,17 @@
 from collections.abc import Iterable, Mapping
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import plotly.graph_objects as go
+from plotly.io import to_html
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from gatedrnn.benchmarking.record import BenchRecord, Disagreement, Timing
+from benchmarks.record import BenchRecord, Disagreement, Timing
+from gatedrnn.pages import COLOURS, FONT, apply_style
 from gatedrnn.records import write_whole
 from gatedrnn.terminal import Console
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
 
 
 def print_report(record: BenchRecord, titles: Mapping[str, str], console: Console) -> None:
@@ -135,17 +134,13 @@ def write_page(record: BenchRecord, folder: Path) -> Path | None:
     """Write report.html (one file, no network); None, without a file, if no lengths were measured."""
     if not any(row.section == "length" for row in record.timings):
         return None
-    from plotly.io import to_html
-
-    from gatedrnn.pages import FONT
-
     where = record.measured
     device = where.gpu or f"{where.environment['processor']}, {where.threads} threads"
     drawn = to_html(_length_figure(record), include_plotlyjs=True, full_html=False, config={"displaylogo": False})
     page = folder / "report.html"
     write_whole(
         page,
-        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>gatedrnn bench</title></head>\n'
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>python -m benchmarks</title></head>\n'
         f'<body style="font-family: {escape(FONT)}; max-width: 60rem; margin: 2rem auto">\n'
         f"<section><h2>Time against length</h2>\n<p>Forward and backward, {escape(device)}</p>\n{drawn}</section>"
         "</body></html>\n",
@@ -153,12 +148,8 @@ def write_page(record: BenchRecord, folder: Path) -> Path | None:
     return page
 
 
-def _length_figure(record: BenchRecord) -> "go.Figure":
+def _length_figure(record: BenchRecord) -> go.Figure:
     """Plot median milliseconds with quartiles over steps, on logarithmic axes, a line for each cell."""
-    import plotly.graph_objects as go
-
-    from gatedrnn.pages import COLOURS, apply_style
-
     figure, rows = go.Figure(), [row for row in record.timings if row.section == "length"]
     for number, cell in enumerate(dict.fromkeys(row.contender for row in rows)):
         timings = [row for row in rows if row.contender == cell]

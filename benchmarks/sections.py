@@ -8,32 +8,33 @@ import torch
 from torch import Tensor
 from torch.nn.functional import linear
 
-from gatedrnn.benchmarking.layers import (
+from benchmarks.contenders import Contender, Expected, Leaves, Setting
+from benchmarks.layers import (
     PYTHON_LOOP,
+    TORCHS_LAYERS,
     VARIANTS,
+    OneStep,
     PlainScan,
-    as_hx,
     by_loop,
-    flat,
     is_scan_cell,
     looped,
-    our_layer,
     ours,
     products_alone,
     products_of,
     python_loop_lstm,
-    run_equations,
     torch_layer,
 )
-from gatedrnn.benchmarking.measure import BOTH, FORWARD, Bench, Contender, Expected, Leaves, Mode, Setting
-from gatedrnn.benchmarking.record import Shape, Sizes
+from benchmarks.measure import BOTH, FORWARD, Bench, Mode
+from benchmarks.sizes import Shape, Sizes
 from gatedrnn.ops import linear_scan
 
-TORCH = {"nn.LSTM": "lstm", "nn.GRU": "gru"}
 AUTOCAST = Mode("forward+backward, bfloat16 autocast", lambda contender: contender.forward_backward, backward=True)
 NARROW = ", bfloat16"
 """The suffix of modes in which all tensors are in bfloat16."""
 STEP = Mode("one token", lambda contender: contender.forward, backward=False)
+FORWARD_MOVES, BOTH_MOVE = 3, 9
+"""Numbers that a scan moves for each of its states: decay and drive are read and states written; the gradient scans in
+reverse, and multiplies by the states before, each with three again."""
 LONG, SHORT = 65_536, 4_096
 """Lengths whose ratio shows whether a scan is linear in time."""
 
@@ -45,7 +46,7 @@ def layers(bench: Bench, sizes: Sizes, cells: Sequence[str], seconds: float) -> 
         bench.leave_out("layers", "none of the cells is a scan cell")
         return
     pairs = [(cell, products_of(cell)) for cell in scans]
-    pairs += [(other, cell) for cell in scans for other in (*TORCH, PYTHON_LOOP)] + [("lstm", "nn.LSTM")]
+    pairs += [(other, cell) for cell in scans for other in (*TORCHS_LAYERS, PYTHON_LOOP)] + [("lstm", "nn.LSTM")]
     work = sum(map(numbers, sizes.layers))
     for shape in sizes.layers:
         contenders = _layers(scans, Setting(shape, bench.device))
@@ -84,19 +85,22 @@ def compare_scans(
         names: names of the others, whose ratios to ours are taken.
     """
     gpu, pairs = bench.device == "cuda", [(name, "linear_scan") for name in names]
+    modes = (FORWARD, BOTH) if gpu else (FORWARD,)
     for shape, dtype in product(sizes.scan, (torch.float32, torch.bfloat16) if gpu else (torch.float32,)):
         narrow = "" if dtype == torch.float32 else NARROW
-        part = seconds / len(sizes.scan) / (4 if gpu else 1)
-        bare = bare_scan(Setting(shape, bench.device), dtype)
-        contenders = [bare, *(replace(other, work=bare.work) for other in others(bare))]
-        bench.compare(section, contenders, pairs, (FORWARD._replace(name=FORWARD.name + narrow),), part)
-        if gpu:
-            scans = [contender for contender in contenders if contender.expected.upstream is not None]
-            bench.compare(section, scans, pairs, (BOTH._replace(name=BOTH.name + narrow),), part)
+        for mode in modes:
+            bare = bare_scan(Setting(shape, bench.device), dtype, mode.backward)
+            contenders = [bare, *(replace(other, work=bare.work) for other in others(bare))]
+            part = seconds / len(sizes.scan) / (4 if gpu else 1)
+            bench.compare(section, contenders, pairs, (mode._replace(name=mode.name + narrow),), part)
 
 
-def bare_scan(setting: Setting, dtype: torch.dtype) -> Contender:
-    """Make a contender of `linear_scan` of a decay and a drive."""
+def bare_scan(setting: Setting, dtype: torch.dtype, backward: bool = False) -> Contender:
+    """Make a contender of `linear_scan` of a decay and a drive.
+
+    Args:
+        backward: its work is that of both passes.
+    """
     decay = torch.sigmoid(setting.normal(*setting.shape)).to(dtype).requires_grad_()
     drive = setting.normal(*setting.shape[::-1]).reshape(setting.shape).to(dtype).requires_grad_()
     leaves: dict[str, Tensor] = {"decay": decay, "drive": drive}
@@ -104,7 +108,7 @@ def bare_scan(setting: Setting, dtype: torch.dtype) -> Contender:
     expected = Expected(lambda w: [scanned(w["decay"], w["drive"])], leaves, upstream)
     return Contender(
         "linear_scan", setting, lambda: linear_scan(decay, drive)[0], leaves, expected, dtype,
-        work=(3 * decay.numel() * decay.element_size(), "B/s"),
+        work=((BOTH_MOVE if backward else FORWARD_MOVES) * decay.numel() * decay.element_size(), "B/s"),
     )  # fmt: skip
 
 
@@ -118,10 +122,13 @@ def roof(bare: Contender) -> Iterator[Contender]:
     """Make a contender of one pass over as many bytes as a scan reads and writes."""
     decay, drive = bare.leaves["decay"], bare.leaves["drive"]
     if bare.setting.device == "cuda":
-        # Half as many again, read and written: the bytes of two read and one written.
-        source = torch.cat([decay.detach().flatten(), drive.detach().flatten()[: drive.numel() // 2]])
-        copied = Expected(lambda w: [w["source"]], {"source": source}, None)
-        yield Contender("copy", bare.setting, source.clone, {"source": source}, copied, decay.dtype)
+        assert bare.work is not None
+        moved, _ = bare.work
+        copied = int(moved) // decay.element_size() // 2  # each number is read and written
+        both = torch.cat([decay.detach().flatten(), drive.detach().flatten()])
+        source = both.repeat(-(-copied // len(both)))[:copied].clone()
+        expected = Expected(lambda w: [w["source"]], {"source": source}, None)
+        yield Contender("copy", bare.setting, source.clone, {"source": source}, expected, decay.dtype)
     else:
         added = Expected(lambda w: [w["decay"] + w["drive"]], bare.leaves, None)
         yield Contender("torch.add", bare.setting, lambda: torch.add(decay, drive), bare.leaves, added, decay.dtype)
@@ -134,7 +141,7 @@ def loops(bench: Bench, sizes: Sizes, cells: Sequence[str], seconds: float) -> N
     if not names:
         bench.leave_out("loops", "none of the cells is a loop cell")
         return
-    others = [name for name in names if name not in TORCH.values()]
+    others = [name for name in names if name not in TORCHS_LAYERS.values()]
     pairs = [("nn.GRU", "gru"), ("lstm", "nn.LSTM")]
     pairs += [(name, "nn.LSTM") for name in others] + [(by_loop(name), name) for name in others]
     work = sum(map(numbers, sizes.loops))
@@ -149,7 +156,7 @@ def _loops(names: Sequence[str], setting: Setting) -> Iterator[Contender]:
     for name in names:
         layer = {"lstm": lstm, "gru": gru}.get(name) or ours(name, setting)
         yield layer.contender
-        if name not in TORCH.values():
+        if name not in TORCHS_LAYERS.values():
             yield looped(layer)
 
 
@@ -163,16 +170,8 @@ def step(bench: Bench, sizes: Sizes, cells: Sequence[str], seconds: float) -> No
 
 
 def _step(cell: str, setting: Setting) -> tuple[Contender, Contender]:
-    width, layer = setting.shape[2], our_layer(cell, setting.shape[2], setting.device)
-    x, start = setting.normal(1, width), tuple(setting.normal(1, size) for size in layer.state_sizes())
-    weights = dict(layer.named_parameters())
-    hx = as_hx([state.unsqueeze(0) for state in start])
-    leaves = {"input": x, **{f"state {n}": state for n, state in enumerate(start)}, **weights}
-
-    def formula(w: Leaves) -> list[Tensor]:
-        output, *after = run_equations(layer, w, w["input"][None], *(w[f"state {n}"] for n in range(len(start))))
-        return [output[0], *after]
-
+    one = OneStep(cell, setting)
+    weights = dict(one.layer.named_parameters())
     names = [("weight_ih_l0", "bias_ih_l0"), ("weight_hh_l0", "bias_hh_l0")]
     read = [(weights[name], weights.get(bias)) for name, bias in names if name in weights]
     products = [(setting.normal(1, matrix.shape[1]), matrix, bias) for matrix, bias in read]
@@ -180,10 +179,9 @@ def _step(cell: str, setting: Setting) -> tuple[Contender, Contender]:
     def multiplied(_: Leaves) -> list[Tensor]:
         return [linear(v.double(), m.double(), None if b is None else b.double()) for v, m, b in products]
 
-    alone = Expected(multiplied, leaves, None)
-    return (
-        Contender(cell, setting, lambda: flat(layer.step(x, hx)), leaves, Expected(formula, leaves, None)),
-        Contender(products_of(cell), setting, lambda: tuple(linear(*p) for p in products), leaves, alone),
+    alone = Expected(multiplied, one.leaves, None)
+    return one.step(cell), Contender(
+        products_of(cell), setting, lambda: tuple(linear(*p) for p in products), one.leaves, alone
     )
 
 

@@ -1,24 +1,24 @@
 """The request of a benchmark and its record bench.json: settings, times, ratios, counts and bars. Reports read nothing
 else.
-
-Dataclasses, since `gatedrnn bench` works without the extra `train`, and so without pydantic.
 """
 
 import json
 from collections.abc import Container, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Self, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
+from benchmarks.sizes import Shape, Sizes
 from gatedrnn.records import Machine, write_whole
 
 FILE = "bench.json"
 VERSION = 3
-Shape: TypeAlias = tuple[int, int, int]
-"""(batch, time, width); input and state have the same width."""
-SectionName: TypeAlias = Literal["layers", "scan", "memory", "loops", "step", "length", "training"]
+SectionName: TypeAlias = Literal[
+    "layers", "scan", "memory", "loops", "step", "length", "training", "peers", "model", "language", "forecast",
+    "family", "drop-in", "few-steps",
+]  # fmt: skip
 DEFAULT: tuple[SectionName, ...] = ("layers", "scan", "memory", "loops", "step", "length")
-"""The sections of a default run; training takes minutes by itself."""
+"""The sections of a default run, which takes under three minutes."""
 SECONDS = 60.0
 
 
@@ -33,48 +33,9 @@ class Request(NamedTuple):
     """Shapes to measure; empty for those of the device."""
     device: str = "cpu"
     seconds: float = SECONDS
-    """The time for measurements in a run of all sections."""
-
-
-@dataclass(frozen=True)
-class Sizes:
-    """Sizes of the measurements. Shapes are (batch, time, width)."""
-
-    layers: tuple[Shape, ...] = ((8, 1024, 256), (2, 4096, 256), (64, 64, 128), (32, 512, 64))
-    autocast: tuple[Shape, ...] = ((8, 1024, 256),)
-    scan: tuple[Shape, ...] = ((8, 1024, 256), (1, 65536, 256))
-    memory: tuple[Shape, ...] = ((8, 1024, 256),)
-    loops: tuple[Shape, ...] = ((8, 512, 256), (32, 128, 256))
-    step_widths: tuple[int, ...] = (256, 1024)
-    lengths: tuple[int, ...] = (64, 256, 1024, 4096, 16384, 65536)
-    """Lengths of one sequence in steps."""
-    loop_lengths: int = 4096
-    """The longest sequence of loop cells."""
-    length_width: int = 256
-    words: int = 33_278
-    """The vocabulary of WikiText-2."""
-    training_scale: int = 1
-    """The divisor of the sizes of the standard models."""
-    copied: int = 1 << 24
-    """Elements of the arrays whose sum measures the bandwidth of memory."""
-
-    def at(self, shapes: tuple[Shape, ...]) -> Self:
-        """Replace all shapes."""
-        other: dict[str, Any] = {field.name: shapes for field in fields(self) if field.type == tuple[Shape, ...]}
-        return replace(self, **other)
-
-
-SIZES = {
-    "cpu": Sizes(),
-    "cuda": Sizes(
-        layers=((64, 512, 256), (64, 4096, 256)),
-        autocast=((64, 4096, 256),),
-        scan=((16, 4096, 1024),),
-        memory=((64, 4096, 256),),
-        loops=((64, 512, 256),),
-    ),
-}
-"""Sizes by device."""
+    """The time for measurements in a run of all default sections."""
+    compile: bool = False
+    """Whether whole models are measured under torch.compile too."""
 
 
 @dataclass(frozen=True)

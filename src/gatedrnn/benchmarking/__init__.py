@@ -1,1 +1,0 @@
-"""The cost of layers, as ratios: to their input projection, to memory and to torch's own layers."""
