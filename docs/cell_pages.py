@@ -1,20 +1,19 @@
 """A page of the reference for each cell, `api/cells/NAME.md`, from the registry, as a Sphinx extension.
 
-A page has what is the cell's own; what all layers have in common is in `api/layers.md`.
+A page is made from the docstring of the cell's layer; shared arguments at length are in `api/layers.md`.
 """
 
 import inspect
 import os
 import re
-from functools import cache
 from pathlib import Path
+from textwrap import dedent
 
 from pictures import cells as drawn_cells
 
 from gatedrnn.equations import option_word
 from gatedrnn.inspect.describe import describe
 from gatedrnn.kinds import kind_of
-from gatedrnn.layers import RecurrentLayer
 from gatedrnn.registry import CELLS
 from gatedrnn.study.settings import LADDERS
 
@@ -75,10 +74,11 @@ def rendered(lines: str) -> str:
     return "\n".join([block, *(f"\n({number}) {as_markdown(remark)}" for number, remark in enumerate(remarks, 1))])
 
 
-def parts(docstring: str) -> tuple[str, str, str]:
-    """The summary, the equations and the notes of a docstring of equations."""
-    summary, lines, *notes = inspect.cleandoc(docstring).split("\n\n")
-    return summary, lines, "\n\n".join(notes)
+def parts(name: str) -> tuple[str, str, str, str]:
+    """The summary, the equations, the notes and the sections of the docstring of a cell's layer."""
+    before, _, sections = inspect.cleandoc(CELLS[name].layer.__doc__).partition("\n\nArgs:")
+    said, equations, *notes = before.split("\n\n")
+    return said, dedent(equations.removeprefix("Equations:\n")), "\n\n".join(notes), f"Args:{sections}"
 
 
 def related(name: str) -> list[str]:
@@ -133,16 +133,12 @@ def takes(name: str, **options: object) -> bool:
 
 def state(name: str, layer) -> str:
     """The form, the shapes and the beginning of a cell's state."""
-    words = re.search(r"[Ss]tate (?:is )?\(([^)]*)\)", CELLS[name].equations.__doc__)
-    names = words[1].split(", ") if words else ["h" if "State h" in CELLS[name].equations.__doc__ else "c"]
-    shape = "(layers · directions, batch, {})"
-    sizes = {HIDDEN: "hidden_size", FEATURES: "the widest input of a layer"}
-    shapes = [shape.format(sizes[size]) for size in layer.state_sizes()]
-    form = "one tensor, " if len(names) == 1 else "a tuple: "
-    said = form + "; ".join(f"`{name}` {shape}" for name, shape in zip(names, shapes, strict=True))
+    section = re.search(r"\n\nState:\n(.*?)\n\n", parts(name)[3], re.S)[1]
+    tensors = [f"`{key}` {shape}" for key, shape in re.findall(r"^ {4}(\w): (\(.*?\))", section, re.M)]
+    form = "one tensor, " if len(tensors) == 1 else "a tuple: "
     learned = any(key.startswith("initial_state") for key, _ in layer.named_parameters())
-    narrow = "; with `proj_size`, `h` has that many channels" if names[0] == "h" and len(names) > 1 else ""
-    return f"{said}{narrow}. It begins with {'a learned value, `initial_state_l0`' if learned else 'zeros'}"
+    begins = "a learned value, `initial_state_l0`" if learned else "zeros"
+    return f"{form}{'; '.join(tensors)}; L = layers · directions. It begins with {begins}"
 
 
 def facts(name: str) -> list[tuple[str, str]]:
@@ -174,7 +170,7 @@ def page(name: str) -> str:
     record = CELLS[name]
     layer, step = record.layer.__name__, record.single_step
     title = f"{layer} ({name})" if "-" in name else layer
-    _, equations, notes = parts(record.equations.__doc__)
+    _, equations, notes, _ = parts(name)
     drawn = [f"```{{picture}} {name}\n```", DRAWN.get(name, "")] if name in drawn_cells.CELLS else []
     table = [f"| {key} | {value} |" for key, value in facts(name)]
     others = [f"- [`{CELLS[other].layer.__name__}`]({other}.md): {summary(other)}" for other in related(name)]
@@ -184,10 +180,9 @@ def page(name: str) -> str:
         f"# {title}", inline, *drawn, "## Equations", rendered(equations), as_markdown(notes),
         "## At a glance", "\n".join(["| | |", "|---|---|", *table]),
         "## Arguments and calls",
-        "All other arguments, {py:meth}`forward <gatedrnn.RecurrentLayer.forward>` with `mask`, `resets` and `gaps`, "
+        "Arguments at length, {py:meth}`forward <gatedrnn.RecurrentLayer.forward>` with `mask`, `resets` and `gaps`, "
         "{py:meth}`step <gatedrnn.RecurrentLayer.step>`, {py:meth}`runs_on <gatedrnn.RecurrentLayer.runs_on>` and the "
         "rest are those of [every layer](../layers.md).",
-        arguments(),
         EXAMPLE.format(layer=layer),
     ]  # fmt: skip
     file = Path(inspect.getfile(record.layer))
@@ -232,22 +227,7 @@ def as_markdown(text: str) -> str:
 
 def summary(name: str) -> str:
     """The first paragraph of a layer's docstring."""
-    return " ".join(inspect.cleandoc(CELLS[name].layer.__doc__).split("\n\n")[0].split())
-
-
-@cache
-def arguments() -> str:
-    """The arguments of all layers, folded."""
-    shared = inspect.cleandoc(RecurrentLayer.__doc__)
-    section = re.search(r"^Args:\n(.*?)\n\n(?=\w)", shared, re.M | re.S)[1]
-    defaults = {key: each.default for key, each in inspect.signature(RecurrentLayer).parameters.items()}
-    rows = ["| argument | default | |", "|---|---|---|"]
-    for names, said in re.findall(r"^ {4}(\w[\w, ]*): (.*?)(?=^ {4}\w|\Z)", section + "\n", re.M | re.S):
-        default = ", ".join(
-            str(defaults[key]) for key in names.split(", ") if defaults[key] is not inspect.Parameter.empty
-        )
-        rows.append(f"| `{names}` | {default} | {' '.join(said.split())} |")
-    return ":::{dropdown} Arguments of every layer\n" + "\n".join(rows) + "\n:::"
+    return parts(name)[0]
 
 
 def table() -> list[str]:
@@ -271,6 +251,15 @@ def write(app) -> None:
             path.write_text(text, encoding="utf-8")
 
 
+def shorten(app, what, name, obj, options, lines):
+    """Leave out of a layer's docstring the equations and notes, which the page has as formulas below."""
+    for cell, record in CELLS.items():
+        if obj is record.layer:
+            said, *_, sections = parts(cell)
+            lines[:] = [*f"{said}\n\n{sections}".split("\n"), ""]
+
+
 def setup(app):
     app.connect("builder-inited", write)
+    app.connect("autodoc-process-docstring", shorten, priority=300)
     return {"parallel_read_safe": True}

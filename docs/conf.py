@@ -71,7 +71,8 @@ nb_merge_streams = True  # what a cell prints, line by line, is one output
 nb_output_stderr = "remove"  # notices of kernels that are compiled for the machine
 
 autodoc_inherit_docstrings = False
-napoleon_custom_sections = [("Inputs", "params_style"), ("Outputs", "params_style")]
+napoleon_custom_sections = [(name, "params_style") for name in ("Inputs", "Outputs", "State", "Weights")]
+napoleon_custom_sections += ["Initialisation", "Source"]
 default_role = "code"  # docstrings put code between single backticks
 autodoc_member_order = "bysource"
 autodoc_typehints = "description"

@@ -205,7 +205,13 @@ class FolderTaken(Error):
 
 
 class BackendUnavailable(Error, RuntimeError):
-    """The named backend cannot run here."""
+    """The named backend cannot run here.
+
+    Example:
+        >>> gatedrnn.HGRN(3, 8).backend = "torch"
+        Traceback (most recent call last):
+        gatedrnn.errors.BackendUnavailable: backend 'torch' cannot run this HGRN; choose one of auto, reference, native
+    """
 
 
 class Damaged(Error):

@@ -26,6 +26,10 @@ def from_min_gru_pytorch(module: nn.Module | Mapping[str, Tensor]) -> MinGRU | M
 
     Raises:
         ValueError: a state dict of another shape.
+
+    Example:
+        >>> from_min_gru_pytorch({"to_hidden_and_gate.weight": torch.randn(16, 3)})
+        MinGRU(3, 8, bias=False, batch_first=True)
     """
     weights: dict[str, Tensor] = dict(module.state_dict() if isinstance(module, nn.Module) else module)
     keys = [key for key in _LAYERS if key in weights]

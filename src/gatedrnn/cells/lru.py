@@ -16,15 +16,7 @@ LEAST_RADIUS, LARGEST_RADIUS, LARGEST_PHASE = 0.9, 0.999, 2 * math.pi
 
 
 class LRUEquations(BlockScanEquations):
-    """Linear recurrent unit: no gate; each complex channel decays and turns by the same amount at every step.
-
-    a = exp(-exp(nu) + i exp(theta)),  h = a * h + exp(gamma) * W x
-
-    nu, theta and gamma are a weight a complex channel each. The state is complex and written in real numbers, all real
-    parts and then all imaginary ones: hidden_size counts both, and the rows of W are those of Re B, then of Im B. The
-    output is the state; `proj_size` gives Re(C h), with Re C and -Im C side by side in `weight_hr`. D x of the paper is
-    a block's residual. One bias. Orvieto et al. 2023, arXiv:2303.06349.
-    """
+    """Linear recurrent unit: no gate; each complex channel decays and turns by the same amount at every step."""
 
     name = "lru"
     projections = ("candidate",)
@@ -75,21 +67,102 @@ class LRUEquations(BlockScanEquations):
 class LRU(Layer[Tensor]):
     """LRU (Orvieto et al. 2023, arXiv:2303.06349), run by a scan: complex channels with a fixed decay and angle.
 
-    hidden_size is even: the state's real parts, then its imaginary ones. `weight_nu_l0`, `weight_theta_l0` and
-    `weight_gamma_l0`, of hidden_size / 2, set decay, angle and scale.
+    Equations:
+        a = exp(-exp(nu) + i exp(theta)),  h = a * h + exp(gamma) * W x
+
+    There is no gate: each complex channel decays and turns by the same amount at every step. The state is written in
+    real numbers, all real parts and then all imaginary ones; the rows of W are those of Re B, then of Im B. The output
+    is the state; `proj_size` gives Re(C h), with Re C and -Im C side by side in `weight_hr_l0`. D x of the paper is a
+    block's residual.
+
+    Args:
+        input_size: features of the input, 1 or more.
+        hidden_size: real and imaginary parts of the state together, an even number, 2 or more.
+        num_layers: stacked layers, 1 or more.
+        bias: False for no biases.
+        batch_first: True for (batch, time, features) in and out, False for (time, batch, features).
+        dropout: rate at which outputs between layers are zeroed in training, 0 to 1.
+        bidirectional: True adds a second direction, from the last step to the first.
+        proj_size: features that the output is projected to; 0 for no projection.
+        device, dtype: those of the parameters; a floating-point dtype.
+        zoneout: rate at which a step leaves a channel of the state as it was, 0 to below 1.
+        input_dropout: rate at which a feature of a layer's input is zeroed for a whole sequence, 0 to below 1.
+        state_dropout: rate at which a channel of what a step adds is zeroed for a whole sequence, 0 to below 1.
+        weight_dropout: 0, for there is no `weight_hh_l0`.
+        layer_norm: True normalises the projection of the input, gate by gate.
+        weight_init, bias_init: initialisation by name; "fan-in" and "zeros" if None.
+        longest_time_scale: None, for no gate has a bias that sets a decay.
+
+    Weights:
+        weight_ih_l0: (hidden_size, input_size), rows of the real parts, then of the imaginary ones.
+        bias_ih_l0: (hidden_size,), unless `bias` is False.
+        weight_nu_l0: (hidden_size / 2,), the decay exp(-exp(nu)).
+        weight_theta_l0: (hidden_size / 2,), the angle exp(theta).
+        weight_gamma_l0: (hidden_size / 2,), the scale exp(gamma).
+        weight_hr_l0: (proj_size, hidden_size), with `proj_size`.
+        weight_norm_l0: (hidden_size,), with `layer_norm`.
+
+    Initialisation:
+        Weights are uniform within 1/sqrt(columns) ("fan-in"); biases are 0 ("zeros"). |a|^2 is uniform from 0.9^2 to
+        0.999^2, the angle over the circle, exp(gamma) = sqrt(1 - |a|^2).
+        "authors" is the scheme of the authors' code, which `gatedrnn describe` prints.
+
+    Inputs: input, hx
+        input: (time, batch, input_size), or (batch, time, input_size) with `batch_first`, or (time, input_size), or a
+            `PackedSequence`.
+        hx: the state before the first step; None for zeros.
+        mask, resets, dropout_masks, wide_state: keyword arguments, see `RecurrentLayer.forward`.
+
+    Outputs: output, h_n
+        output: like input, with directions · (proj_size or hidden_size) features.
+        h_n: the state after the last step, in the form of hx.
+
+    State:
+        h: (L, batch, hidden_size), the output. L = num_layers · directions.
 
     Example:
         >>> layer = LRU(3, 8, proj_size=4, batch_first=True)
         >>> output, h_n = layer(torch.randn(2, 5, 3))
         >>> tuple(output.shape), tuple(h_n.shape), tuple(layer.weight_nu_l0.shape)
         ((2, 5, 4), (1, 2, 8), (4,))
+
+    Source:
+        Orvieto et al. 2023, arXiv:2303.06349.
     """
 
     cell_class = LRUEquations
 
 
 class LRUCell(Cell[Tensor]):
-    """One step of `LRU`."""
+    """One step of `LRU`, with the same equations and weights.
+
+    Args:
+        input_size: features of the input, 0 or more.
+        hidden_size: channels of the state, 0 or more, even.
+        bias: False for no biases.
+        device, dtype: those of the parameters; a floating-point dtype.
+        weight_init, bias_init, longest_time_scale: initialisation, as in `LRU`.
+
+    Weights:
+        weight_ih: (hidden_size, input_size), rows of the real parts, then of the imaginary ones.
+        bias_ih: (hidden_size,), unless `bias` is False.
+        weight_nu: (hidden_size / 2,), the decay exp(-exp(nu)).
+        weight_theta: (hidden_size / 2,), the angle exp(theta).
+        weight_gamma: (hidden_size / 2,), the scale exp(gamma).
+
+    Inputs: input, hx
+        input: (batch, input_size) or (input_size,).
+        hx: the state before, h (batch, hidden_size), without batch for one input; None for zeros.
+
+    Outputs: hx
+        hx: the state after, in the form of hx.
+
+    Example:
+        >>> cell = LRUCell(3, 8)
+        >>> h = cell(torch.randn(2, 3))
+        >>> tuple(h.shape)
+        (2, 8)
+    """
 
     layer_class = LRU
 

@@ -1,6 +1,7 @@
 """A layer described: equations, parameters by part, state, work and execution path."""
 
 import inspect
+import re
 from typing import NamedTuple
 
 from gatedrnn.equations import Equations
@@ -57,7 +58,7 @@ def describe(layer: RecurrentLayer) -> Description:
     return Description(
         cell=layer.cell.name,
         layer=type(layer).__name__,
-        equations=inspect.cleandoc(type(layer.cell).__doc__ or "no equations are written down"),
+        equations=equations_of(type(layer)),
         gates=layer.cell.projections,
         parameters={part: counts[part] for part in (*PARTS, *counts) if part in counts},
         one_bias_a_gate=sum(counts.values()) - second_biases if second_biases else None,
@@ -69,6 +70,19 @@ def describe(layer: RecurrentLayer) -> Description:
     )
 
 
+def equations_of(layer: type[RecurrentLayer]) -> str:
+    """Return the equations of a layer as its docstring has them, with the sentences around them and the source.
+
+    A class without the section "Equations" in its docstring has them in that of `cell_class`.
+    """
+    named = next(each for each in layer.__mro__ if "cell_class" in vars(each))  # a subclass may have another docstring
+    text = inspect.cleandoc(named.__doc__ or "")
+    if "\n\nEquations:\n" not in text:
+        return inspect.cleandoc(named.cell_class.__doc__ or "no equations are written down")
+    text = re.sub(r"\n\nArgs:.*?(?=\n\nSource:|\Z)", "", text, flags=re.S)
+    return re.sub(r"^(?:Equations|Source):\n|^ {4}", "", text, flags=re.M)
+
+
 def _of_the_authors(cell: Equations) -> str:
     """Describe the scheme of the cell's authors, if it is one of its own."""
     fill = cell.fill_as_authors
@@ -76,8 +90,10 @@ def _of_the_authors(cell: Equations) -> str:
 
 
 def kernel_sources(cell: Equations) -> list[str]:
-    """Return the source of a cell's generated functions, headed by its equations: for a CPU in float32, forward and
-    backward; for scan cells, for a GPU too. The list is empty for a cell without a generated kernel.
+    """Return the source of a cell's generated functions, headed by the docstring of its equations.
+
+    For a CPU in float32, forward and backward; for scan cells, for a GPU too. The list is empty for a cell without a
+    generated kernel.
 
     Example:
         >>> from gatedrnn.registry import CELLS

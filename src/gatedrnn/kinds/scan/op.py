@@ -53,6 +53,12 @@ def linear_scan(
     Raises:
         ValueError: shapes, dtypes or devices that do not fit, or an unknown backend.
         BackendUnavailable: a named backend cannot run here.
+
+    Example:
+        >>> decay, drive = torch.full((1, 3, 1), 0.5), torch.ones(1, 3, 1)
+        >>> h, last = gatedrnn.linear_scan(decay, drive)
+        >>> h.flatten().tolist(), last.tolist()
+        ([1.0, 1.5, 1.75], [[1.75]])
     """
     _check(decay, drive, h0, resets, reset_state, backend)
     if plain_torch_only():
