@@ -11,9 +11,8 @@ from torch import Tensor
 from gatedrnn import RecurrentLayer
 from gatedrnn.equations import Equations, GappedEquations, LoopEquations, ScanEquations
 from gatedrnn.kinds import programs
-from gatedrnn.kinds.loop.path import loop_program
-from gatedrnn.kinds.loop.rows import LoopProgram
-from gatedrnn.kinds.scan.path import cell_program
+from gatedrnn.kinds.loop.rows import LoopProgram, trace_loop
+from gatedrnn.kinds.scan.rows import trace_cell
 from gatedrnn.registry import CELLS
 from gatedrnn.shapes import StateTuple
 
@@ -27,7 +26,8 @@ FLAGS = [(), ("mask",), ("resets",), ("mask", "resets")]
 
 def _properties(cell: Equations) -> set[object]:
     """The properties that kernels branch on, and the functions that a step calls."""
-    program = loop_program(cell) if isinstance(cell, LoopEquations) else cell_program(cell)
+    loops = isinstance(cell, LoopEquations)
+    program = programs.program_for(cell, trace_loop) if loops else programs.program_for(cell, trace_cell)
     assert program is not None, f"{cell.word} has no kernel"
     if isinstance(program, LoopProgram):
         own = [program.gated, bool(program.separate), program.passes_output, cell.projects_state]

@@ -78,7 +78,7 @@ def equations_of(layer: type[RecurrentLayer]) -> str:
     named = next(each for each in layer.__mro__ if "cell_class" in vars(each))  # a subclass may have another docstring
     text = inspect.cleandoc(named.__doc__ or "")
     if "\n\nEquations:\n" not in text:
-        return inspect.cleandoc(named.cell_class.__doc__ or "no equations are written down")
+        return inspect.cleandoc(layer.cell_class.__doc__ or "no equations are written down")
     text = re.sub(r"\n\nArgs:.*?(?=\n\nSource:|\Z)", "", text, flags=re.S)
     return re.sub(r"^(?:Equations|Source):\n|^ {4}", "", text, flags=re.M)
 
