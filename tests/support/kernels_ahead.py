@@ -27,7 +27,8 @@ SECONDS = pytest.StashKey[float]()
 
 def pytest_collection_modifyitems(items: list[pytest.Function]) -> None:
     for item in items:
-        if set(FOLDERS).intersection(item.path.parts):
+        # Those of kernels for a GPU need none for a CPU, whose compilation takes minutes on a new machine.
+        if set(FOLDERS).intersection(item.path.parts) and "gpu" not in item.path.parts:
             item.fixturenames.insert(0, "kernels")
 
 
