@@ -224,6 +224,23 @@ def named_states(hx: Hidden) -> dict[str, Tensor]:
     return {f"state {n}": tensor for n, tensor in enumerate(hx if isinstance(hx, tuple) else (hx,))}
 
 
+def products_of_rows(name: str, setting: Setting, weights: Sequence[tuple[Tensor, Tensor | None]]) -> Contender:
+    """Make a contender of one row's product with each weight, and the bias beside it if there is one."""
+    rows = [setting.normal(1, weight.shape[1]) for weight, _ in weights]
+    products = [(row, weight, bias) for row, (weight, bias) in zip(rows, weights, strict=True)]
+    names = ("row", "weight", "bias")
+    leaves = {
+        f"{name} {number}": tensor for number, product in enumerate(products)
+        for name, tensor in zip(names, product, strict=True) if tensor is not None
+    }  # fmt: skip
+
+    def multiplied(w: Leaves) -> list[Tensor]:
+        return [linear(w[f"row {n}"], w[f"weight {n}"], w.get(f"bias {n}")) for n in range(len(products))]
+
+    expected = Expected(multiplied, leaves, None)
+    return Contender(name, setting, lambda: tuple(linear(*product) for product in products), leaves, expected)
+
+
 def looped(pair: Ours) -> Contender:
     """Make a contender of the same layer with backend "reference", a plain torch loop."""
     contender, layer = pair

@@ -9,7 +9,7 @@ from torch.func import functional_call
 from torch.nn.functional import cross_entropy, embedding, linear
 
 from benchmarks.contenders import Contender, Expected, Leaves, Setting
-from benchmarks.layers import products_of
+from benchmarks.layers import products_of, products_of_rows
 from benchmarks.measure import BOTH, Bench, Mode, first_right, threads
 from benchmarks.sizes import Sizes
 from benchmarks.standards import BASELINE, LABELS, Standard, classified, in_float64, whole_texts
@@ -137,14 +137,9 @@ def _stream(cell: str, sizes: Sizes, device: str) -> Iterator[Contender]:
         return model(token, past_key_values=begun).logits
 
     yield Contender(cell, setting, step, leaves, Expected(logits, leaves, None))
-    vector = setting.normal(1, width)
     recurrent = [weight for name, weight in leaves.items() if "weight_ih" in name or "weight_hh" in name]
     matrices = [*recurrent, model.lm_head.weight]
-    named = {"vector": vector, **{str(number): matrix for number, matrix in enumerate(matrices)}}
-    products = Expected(lambda w: [linear(w["vector"], w[str(n)]) for n in range(len(matrices))], named, None)
-    yield Contender(
-        products_of(cell), setting, lambda: tuple(linear(vector, matrix) for matrix in matrices), named, products
-    )
+    yield products_of_rows(products_of(cell), setting, [(matrix, None) for matrix in matrices])
 
     def generated() -> Tensor:
         found = model.generate(token, max_new_tokens=GENERATED, do_sample=False)
@@ -206,15 +201,7 @@ def _values(cell: str, sizes: Sizes, device: str) -> Iterator[Contender]:
 
     yield Contender(cell, setting, update, leaves, Expected(hidden, leaves, None))
     matrices = [weight for name, weight in leaves.items() if weight.dim() == 2 and name.startswith(("emb", "parts"))]
-    named = {str(number): matrix for number, matrix in enumerate(matrices)}
-    named |= {f"vector {number}": setting.normal(1, matrix.shape[1]) for number, matrix in enumerate(matrices)}
-
-    def multiplied(w: Leaves) -> list[Tensor]:
-        return [linear(w[f"vector {number}"], w[str(number)]) for number in range(len(matrices))]
-
-    yield Contender(
-        products_of(cell), setting, lambda: tuple(multiplied(named)), named, Expected(multiplied, named, None)
-    )  # fmt: skip
+    yield products_of_rows(products_of(cell), setting, [(matrix, None) for matrix in matrices])
 
 
 def _predict(cell: str, sizes: Sizes, device: str) -> Contender:

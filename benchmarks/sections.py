@@ -6,9 +6,8 @@ from itertools import product
 
 import torch
 from torch import Tensor
-from torch.nn.functional import linear
 
-from benchmarks.contenders import Contender, Expected, Leaves, Setting
+from benchmarks.contenders import Contender, Expected, Setting
 from benchmarks.layers import (
     PYTHON_LOOP,
     TORCHS_LAYERS,
@@ -21,6 +20,7 @@ from benchmarks.layers import (
     ours,
     products_alone,
     products_of,
+    products_of_rows,
     python_loop_lstm,
     torch_layer,
 )
@@ -174,15 +174,7 @@ def _step(cell: str, setting: Setting) -> tuple[Contender, Contender]:
     weights = dict(one.layer.named_parameters())
     names = [("weight_ih_l0", "bias_ih_l0"), ("weight_hh_l0", "bias_hh_l0")]
     read = [(weights[name], weights.get(bias)) for name, bias in names if name in weights]
-    products = [(setting.normal(1, matrix.shape[1]), matrix, bias) for matrix, bias in read]
-
-    def multiplied(_: Leaves) -> list[Tensor]:
-        return [linear(v.double(), m.double(), None if b is None else b.double()) for v, m, b in products]
-
-    alone = Expected(multiplied, one.leaves, None)
-    return one.step(cell), Contender(
-        products_of(cell), setting, lambda: tuple(linear(*p) for p in products), one.leaves, alone
-    )
+    return one.step(cell), products_of_rows(products_of(cell), setting, read)
 
 
 def length(bench: Bench, sizes: Sizes, cells: Sequence[str], seconds: float) -> None:

@@ -33,6 +33,16 @@ def test_models_are_held_against_the_one_with_an_lstm_in_tokens_a_second(timed_o
         assert row.unit == "tokens/s" and row.rate == pytest.approx(batch * time / (row.median_ms / 1000))
 
 
+def test_a_vocabulary_and_a_stream_of_tokens_are_held_against_their_products(timed_once):
+    found = found_by(models.language, SIZES, ("mingru",), 0.1)
+    streams = {("mingru", "products of mingru"), ("mingru by generate", "products of mingru")}
+    assert not found.wrong
+    assert {(row.numerator, row.denominator) for row in found.ratios} == {
+        (models.VOCABULARY, models.PRODUCTS),
+        *streams,
+    }
+
+
 def test_a_stream_of_forecasts_is_held_against_its_products(timed_once, small):
     found, cells = bench(Request(only=("forecast",))), ("gru", "mingru")
     ratios = {(row.numerator, row.denominator) for row in found.ratios}
