@@ -158,18 +158,6 @@ class MissingExtra(Error, ModuleNotFoundError):
     exit_code = USAGE
 
 
-class LawsBroken(Error, AssertionError):
-    """A recurrent module breaks a law that `gatedrnn.verify` asks of all."""
-
-
-class CannotBeAsked(Error):
-    """A law cannot be asked: its reference fails by itself, which is another law's business, or the module refuses."""
-
-
-class TookTooLong(BaseException):
-    """Raised in code that has run beyond its limit; no `except Exception` of that code keeps it."""
-
-
 class NoMatch(Error, ValueError):
     """No width brings a cell's parameters near enough to the baseline's."""
 

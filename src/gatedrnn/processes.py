@@ -1,9 +1,7 @@
 """Processes, threads and signals: how many may be asked for, that none outlives its parent, what ends a step."""
 
-import ctypes
 import os
 import signal
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -11,7 +9,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Protocol
 
-from gatedrnn.errors import FAILURE, TookTooLong, TooLarge, UsageError
+from gatedrnn.errors import TooLarge, UsageError
 from gatedrnn.records import cores
 
 STACK = 8 * 2**20
@@ -200,39 +198,3 @@ def _handled_by(handler: "signal._HANDLER") -> Iterator[None]:
     finally:
         for number in taken:
             signal.signal(number, before[number])
-
-
-GRACE = 10
-"""Seconds after which a process ends that does not come back from a call beyond Python's reach."""
-
-
-@contextmanager
-def limited(seconds: float, *, what: str = "", ends_process: bool = False) -> Iterator[None]:
-    """Raise `TookTooLong` in this thread after so many seconds.
-
-    Args:
-        what: what runs, for the message of a process that ends.
-        ends_process: end the process with exit code 1 where the exception cannot be raised, because a call outside
-            Python does not return.
-    """
-    thread, done, lock = threading.get_ident(), threading.Event(), threading.Lock()
-
-    def watch() -> None:
-        if done.wait(seconds):
-            return
-        with lock:
-            if done.is_set():
-                return
-            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(TookTooLong))
-        if not done.wait(GRACE) and ends_process:
-            print(f"gatedrnn: {what} does not return", file=sys.stderr, flush=True)
-            os._exit(FAILURE)
-
-    watcher = threading.Thread(target=watch, daemon=True)
-    watcher.start()
-    try:
-        yield
-    finally:
-        with lock:
-            done.set()
-        watcher.join()

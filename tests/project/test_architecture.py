@@ -68,6 +68,26 @@ def test_import_gatedrnn_and_its_layers_add_nothing_heavy_to_what_torch_loads():
     assert "gatedrnn.layers" in added and not {name.split(".")[0] for name in added} & HEAVY
 
 
+OF_A_LAYER = {"transformers"}
+"""Libraries whose layers the laws make; they are imported when one of them is named."""
+
+
+def beside_torch(graph):
+    """Imports of the laws beside torch, Python's own library and themselves."""
+    known = sys.stdlib_module_names | {"torch", "numpy"}
+    return {
+        (module, target) for module, targets in graph.items() if package_of(module) == "laws" for target in targets
+        if target not in known and target != "gatedrnn" and package_of(target) != "laws"
+    }  # fmt: skip
+
+
+def test_the_laws_of_any_module_could_be_a_package_of_their_own(graph):
+    assert beside_torch(package_graph(at_import=True)) == set()
+    assert {target for _, target in beside_torch(graph)} <= OF_A_LAYER
+    wrong = {"gatedrnn.laws.a": "import rich\nfrom gatedrnn import errors", "gatedrnn.errors": ""}
+    assert len(beside_torch(import_graph(wrong))) == 2
+
+
 def nodes(kind, sources):
     """All of a kind, each with its module."""
     return [(m, node) for m, source in sources.items() for node in ast.walk(parsed(source)) if isinstance(node, kind)]
@@ -252,9 +272,11 @@ def test_every_public_signature_says_what_it_takes_and_returns():
 
 
 def test_every_exception_stands_in_one_file():
-    """One clause of the command line catches them all."""
+    """One clause of the command line catches them all, but those of the laws, which know no other package."""
+    files = ["gatedrnn.errors", "gatedrnn.laws.errors"]
     classes = nodes(ast.ClassDef, modules())
-    of_errors = {node.name for module, node in classes if module == "gatedrnn.errors"}
-    names = of_errors | {"BaseException", "Exception", "ValueError", "RuntimeError", "TypeError", "OSError"}
-    derived = [module for module, node in classes if {getattr(base, "id", "") for base in node.bases} & names]
-    assert derived == ["gatedrnn.errors"] * len(of_errors)
+    of_errors = {node.name for module, node in classes if module in files}
+    builtin = {"BaseException", "Exception", "ValueError", "RuntimeError", "TypeError", "OSError", "AssertionError"}
+    bases = [(module, {getattr(base, "id", "") for base in node.bases}) for module, node in classes]
+    derived = [module for module, names in bases if names & (of_errors | builtin)]
+    assert [module for module in derived if module not in files] == [] and len(derived) == len(of_errors)

@@ -16,9 +16,9 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
-from gatedrnn.errors import UsageError, reason, unknown
-from gatedrnn.laws.subject import SourceText, Subject, is_plain, kept_as_it_is, made, made_call
-from gatedrnn.registry import CELLS
+from gatedrnn.laws import language_models
+from gatedrnn.laws.errors import InvalidSubject, summary, unknown
+from gatedrnn.laws.subject import SourceText, Subject, TextCall, evaluation_mode, is_plain
 
 Askable: TypeAlias = "Subject | nn.Module | Callable[..., object] | str"
 """All that stands for a recurrent module: itself, what makes one, a word that names one."""
@@ -69,7 +69,7 @@ def subject_of(thing: Askable, *, input_size: int = 4, hidden_size: int = 6, nam
         hidden_size: elements of the state, likewise.
 
     Raises:
-        UsageError: it cannot be made from the sizes, is not recurrent, or needs a device that is not here.
+        InvalidSubject: it cannot be made from the sizes, is not recurrent, or needs a device that is not here.
     """
     if isinstance(thing, Subject):
         return thing
@@ -78,7 +78,7 @@ def subject_of(thing: Askable, *, input_size: int = 4, hidden_size: int = 6, nam
     if isinstance(thing, nn.Module):
         return _of_module(thing, name or type(thing).__name__, input_size, None)
     if not callable(thing):
-        raise UsageError(f"verify takes a module, a class, a function that makes one, or a Subject, got {thing!r}")
+        raise InvalidSubject(f"verify takes a module, a class, a function that makes one, or a Subject, got {thing!r}")
     return _of_class(thing, name or getattr(thing, "__name__", "subject"), input_size, hidden_size)
 
 
@@ -94,7 +94,7 @@ def _of_class(cls: Callable[..., Any], name: str, input_size: int, hidden_size: 
     said = ", ".join(f"{key}={value}" for key, value in words.items())
     torchs = package.split(".")[:2] == ["torch", "nn"]
     imports = "import torch" if torchs else f"import torch\n{_beside(name)}from {package} import {where}"
-    source = SourceText(imports, f"layer = {'torch.nn.' * torchs}{where}({said})", "")
+    source = SourceText(imports, f"layer = {'torch.nn.' * torchs}{where}({said})")
     subject = _of_module(thing, name, input_size, source)
     if not words or not inspect.isclass(cls):
         return subject
@@ -109,14 +109,14 @@ def _beside(name: str) -> str:
 
 def _made_from(make: Callable[[], Any], name: str) -> Any:
     try:
-        with torch.random.fork_rng(devices=[]):
+        with torch.inference_mode(False), torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
             return make()
-    except UsageError:
+    except InvalidSubject:
         raise
     except (Exception, SystemExit) as error:
-        raise UsageError(
-            f"{name} cannot be made from these sizes: {type(error).__name__}: {reason(error)}; "
+        raise InvalidSubject(
+            f"{name} cannot be made from these sizes: {summary(error)}; "
             "write a function without arguments that makes it, FILE.py:FUNCTION"
         ) from error
 
@@ -143,45 +143,39 @@ def _sizes(cls: Callable[..., Any], name: str, input_size: int, hidden_size: int
     needed = {key for key, parameter in parameters.items() if parameter.default is parameter.empty} - {"self"}
     missing = [key for key in named if key in needed and key not in words]
     if missing:
-        raise UsageError(
+        raise InvalidSubject(
             f"{name} asks for {', '.join(missing)}, which verify does not know; write a function without arguments "
             "that makes it, and name that: FILE.py:FUNCTION"
         )
     return words
 
 
-def _of_module(
-    module: Any, name: str, features: int, source: SourceText | None
-) -> Subject:  # fmt: skip
+def _of_module(module: Any, name: str, features: int, source: SourceText | None) -> Subject:
     """Return the subject of a module: the first way to call it that carries a state."""
-    from gatedrnn.laws import language_models
-
     if language_models.is_language_model(module):
         return language_models.of_model(module, name)
     features = next(
         (getattr(module, key) for key in ATTRIBUTES if isinstance(getattr(module, key, None), int)), features
     )
-    faults = []
-    for entry, call, takes in _calls(module):
-        try:
-            with torch.no_grad(), kept_as_it_is(module):
-                _try(module, made_call(call), features, plain="opaque" not in takes)
-        except Exception as error:
-            faults.append(f"{entry}: {type(error).__name__}: {reason(error)}")
-            continue
-        if source is not None:
-            module, _ = made(source._replace(call=call))
-        parts = module.modules() if isinstance(module, nn.Module) else [module]
-        both = any(getattr(part, "bidirectional", False) is True for part in parts)
-        return Subject(
-            module, made_call(call), features=features, name=name, entry=entry, takes=frozenset(takes),
-            source=None if source is None else source._replace(call=call), both_directions=both,
+    parts = module.modules() if isinstance(module, nn.Module) else [module]
+    both, faults = any(getattr(part, "bidirectional", False) is True for part in parts), []
+    for entry, text, takes in _calls(module):
+        subject = Subject(
+            module, TextCall(text), features=features, name=name, entry=entry, takes=frozenset(takes), source=source,
+            both_directions=both,
         )  # fmt: skip
+        try:
+            with torch.no_grad(), evaluation_mode(module):
+                _try(subject)
+        except Exception as error:
+            faults.append(f"{entry}: {summary(error)}")
+            continue
+        return subject if source is None else replace(subject, module=source.make())
     if any(word in fault for word in ("CUDA", "cuda", "active drivers") for fault in faults):
-        raise UsageError(f"{name} needs a GPU: {faults[0]}")
+        raise InvalidSubject(f"{name} needs a GPU: {faults[0]}")
     if not hasattr(module, "step") and len(_parameters(module)) < 2:
-        raise UsageError(f"{name} is not recurrent: it takes an input and no state")
-    raise UsageError(
+        raise InvalidSubject(f"{name} is not recurrent: it takes an input and no state")
+    raise InvalidSubject(
         f"{name} is not run by any way that verify knows, with {features} features ({'; '.join(faults[:3])}); "
         "is it recurrent? A Subject says how it is called, and vocabulary= that it takes token ids: see docs/verify.md"
     )
@@ -230,18 +224,17 @@ def _calls(module: Any) -> Iterator[tuple[str, str, set[str]]]:
         yield "cell(x, state)", CELL, {"state"}
 
 
-def _try(module: Any, call: Callable[..., Any], features: int, plain: bool) -> None:
+def _try(subject: Subject) -> None:
     """Call a module twice: it returns one output a step and a state that it takes again."""
-    parameters = module.parameters() if hasattr(module, "parameters") else ()
-    dtype = next((p.dtype for p in parameters if p.is_floating_point()), torch.float32)
-    x = torch.randn(2, 3, features, generator=torch.Generator().manual_seed(0)).to(dtype)
-    output, state = call(module, x)
+    plain, run = "opaque" not in subject.abilities(), subject.run_of()
+    x = subject.draw(2, 3, 0)
+    output, state = run(x)
     if not isinstance(output, Tensor) or output.shape[:2] != (2, 3):
         raise TypeError(f"returns no output for each of (2, 3) steps, but {_shape(output)}")
     if plain and not is_plain(state):
         raise TypeError("returns no state of tensors")
     shapes = [_shape(leaf) for leaf in tree_leaves(state)] if plain else []
-    output, state = call(module, x[:, :1], state)
+    output, state = run(x[:, :1], state)
     if output.shape[:2] != (2, 1) or (plain and [_shape(leaf) for leaf in tree_leaves(state)] != shapes):
         raise TypeError("returns outputs or states of other shapes when it goes on from its state")
 
@@ -254,36 +247,30 @@ def named(word: str, *, input_size: int = 4, hidden_size: int = 6) -> Subject:
     """Return the subject that a word names: `transformers:TYPE`, `PACKAGE.MODULE:CLASS` or `FILE.py:FUNCTION`.
 
     Raises:
-        UsageError: there is nothing of that name, or it cannot be run.
+        InvalidSubject: there is nothing of that name, or it cannot be run.
     """
     place, _, what = word.partition(":")
-    if not what and place in CELLS:
-        return subject_of(CELLS[place].layer, input_size=input_size, hidden_size=hidden_size, name=word)
     if not what:
-        raise UsageError(
-            f"{word!r}: name a layer as PACKAGE.MODULE:CLASS, FILE.py:FUNCTION, transformers:TYPE or a cell"
-        )
+        raise InvalidSubject(f"{word!r}: name a layer as PACKAGE.MODULE:CLASS, FILE.py:FUNCTION or transformers:TYPE")
     if place == "transformers":
-        from gatedrnn.laws import language_models
-
         return language_models.family(what)
     try:
         if "" not in sys.path and os.getcwd() not in sys.path:
             sys.path.insert(0, os.getcwd())
         module = _from_file(Path(place)) if place.endswith(".py") else importlib.import_module(place)
-    except UsageError:
+    except InvalidSubject:
         raise
     except (Exception, SystemExit) as error:
-        raise UsageError(f"{place} cannot be imported: {type(error).__name__}: {reason(error)}") from error
+        raise InvalidSubject(f"{place} cannot be imported: {summary(error)}") from error
     if not hasattr(module, what):
         names = [name for name in dir(module) if not name.startswith("_")]
-        raise UsageError(unknown(f"class or function in {place}", what, names))
+        raise unknown(f"class or function in {place}", what, names)
     return subject_of(getattr(module, what), input_size=input_size, hidden_size=hidden_size, name=word)
 
 
 def _from_file(path: Path) -> ModuleType:
     if not path.is_file():
-        raise UsageError(f"{path}: no such file")
+        raise InvalidSubject(f"{path}: no such file")
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import torch
 from torch import nn
-from torch.utils._pytree import tree_map
+from torch.utils._pytree import tree_leaves, tree_map
 
 from gatedrnn.laws.case import as_results, worst_of
-from gatedrnn.laws.subject import Subject, batch_axis, is_plain, made
+from gatedrnn.laws.subject import Subject, is_plain
 
 NUDGE = 1e-9
 """A change of all parameters that float32 does not see: where outputs follow it in proportion, none is cast inside."""
@@ -27,7 +27,7 @@ def in_double(subject: Subject) -> Subject:
             double = replace(subject, module=deepcopy(subject.module).double())
         else:
             source = subject.source._replace(double=True)
-            double = replace(subject, module=made(source)[0], source=source)
+            double = replace(subject, module=source.make(), source=source)
         return double if _follows(double) else subject
     except Exception:  # what cannot be copied, or run in float64, is judged in float32
         return subject
@@ -52,17 +52,19 @@ def _follows(subject: Subject) -> bool:
 
 
 @torch.no_grad()
-def axis_of(subject: Subject) -> int | None:
-    """Return the axis of the rows in a plain state that begins at zeros."""
+def batch_axis(subject: Subject) -> int | None:
+    """Return the axis of the rows in a plain state that begins at zeros; None where there is no such axis."""
     if "state" not in subject.abilities() or subject.both_directions or "opaque" in subject.abilities():
         return None
+    run, x = subject.run_of(), subject.draw(2, 3, 0)
     try:
-        run, x = subject.run_of(), subject.draw(2, 3, 0)
-        axis = batch_axis(run, subject.draw)
-        begun = run(x, tree_map(lambda part: torch.zeros_like(part) if torch.is_tensor(part) else part, run(x)[1]))
-        return axis if worst_of(as_results(begun), as_results(run(x)), subject.dtype).holds else None
+        pairs = zip(*(tree_leaves(run(subject.draw(batch, 2, 0))[1]) for batch in (2, 3)), strict=True)
+        axes = {[*zip(two.shape, three.shape, strict=True)].index((2, 3)) for two, three in pairs}
+        begun = run(x, tree_map(torch.zeros_like, run(x)[1]))
+        holds = worst_of(as_results(begun), as_results(run(x)), subject.dtype).holds
     except Exception:  # its own laws say what is wrong
         return None
+    return axes.pop() if holds and len(axes) == 1 else None
 
 
 def abilities_of(subject: Subject, axis: int | None) -> set[str]:
@@ -96,18 +98,12 @@ def _plain(subject: Subject) -> bool:
 
 def _drops(subject: Subject) -> bool:
     """Whether a module drops out or normalises over the batch in training mode."""
-    module = subject.module
-    for part in module.modules() if isinstance(module, nn.Module) else [module]:
-        if isinstance(part, nn.modules.batchnorm._BatchNorm):
-            return True
-        if isinstance(part, nn.modules.dropout._DropoutNd) and part.p > 0:
-            return True
-        named = vars(part).items() if hasattr(part, "__dict__") else ()
-        if any("dropout" in name and isinstance(value, float) and value > 0 for name, value in named):
-            return True
+    parts = subject.module.modules() if isinstance(subject.module, nn.Module) else ()
+    if any(isinstance(part, nn.modules.batchnorm._BatchNorm) for part in parts):
+        return True
     try:
         with torch.no_grad():
-            run, x = subject.run_of(deepcopy(module).train()), subject.draw(2, 8, 0)
+            run, x = subject.run_of(deepcopy(subject.module).train()), subject.draw(8, 64, 0)
             return not torch.equal(run(x.clone())[0], run(x.clone())[0])
     except Exception:  # its own law says what is wrong
         return False

@@ -1,24 +1,21 @@
 """The verdicts of the laws on a subject: a record for each, and the report of all."""
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
-from io import StringIO
+from html import escape
+from itertools import zip_longest
 from math import isfinite
+from textwrap import wrap
 from typing import Literal, TypeAlias
 
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
-from rich.text import Text
-
-from gatedrnn.errors import LawsBroken
+from gatedrnn.laws.errors import LawsBroken
 from gatedrnn.laws.laws import CaseSizes
-from gatedrnn.terminal import Console, plain
 
 Verdict: TypeAlias = Literal["holds", "fails", "noted", "not applicable", "stopped"]
 WORDS: dict[Verdict, str] = {
     "holds": "hold", "fails": "FAIL", "stopped": "STOPPED", "noted": "noted", "not applicable": "not applicable",
 }  # fmt: skip
-STYLES = {"fails": "bold red", "stopped": "bold red", "noted": "yellow", "not applicable": "dim", "holds": ""}
 
 
 @dataclass(frozen=True)
@@ -33,7 +30,7 @@ class Outcome:
     """The largest error of the smallest case that fails, or of all where the law holds; infinite where it raises."""
     allowed: float = 0.0
     reason: str = ""
-    """The tensor that differs; or why the law cannot be asked; or the sentence that calls the use unsupported."""
+    """The tensor that differs; or why the law cannot be asked; or what is declared of an unsupported use."""
     width: int | None = None
     sizes: CaseSizes | None = None
     """The smallest case that fails."""
@@ -60,6 +57,11 @@ class Outcome:
         if "padd" in self.law or "unequal" in self.law or "packed" in self.law:
             return ", ".join([*words, f"{sizes.pad} of padding"])
         return ", ".join([*words, f"cut after {sizes.cut}"] if sizes.steps > 1 else words)
+
+    @property
+    def finding(self) -> str:
+        """The smallest case and the reason, where there is one."""
+        return "; ".join(part for part in (self.case, self.reason) if part)
 
     def raise_if_broken(self) -> None:
         """Raise where the law does not hold.
@@ -89,6 +91,15 @@ class Report:
         """The laws that fail, or took longer than their time."""
         return [outcome for outcome in self.outcomes if outcome.broken]
 
+    @property
+    def not_applicable(self) -> dict[str, list[str]]:
+        """The names of the laws that cannot be asked, by the reason."""
+        laws: dict[str, list[str]] = {}
+        for one in self.outcomes:
+            if one.verdict == "not applicable":
+                laws.setdefault(one.reason, []).append(one.law)
+        return laws
+
     def raise_if_failed(self) -> None:
         """Raise where a law fails.
 
@@ -107,14 +118,10 @@ class Report:
 
     def as_record(self) -> dict[str, object]:
         """Return what a JSON file keeps: errors of what holds, reasons of what cannot be asked, cases of what fails."""
-        absent: dict[str, list[str]] = {}
-        for one in self.outcomes:
-            if one.verdict == "not applicable":
-                absent.setdefault(one.reason, []).append(one.law)
         return {
             "subject": self.subject, "entry": self.entry, "dtype": self.dtype, "passed": not self.failures,
             "holds": {one.law: [one.error, one.allowed] for one in self.outcomes if one.verdict == "holds"},
-            "not applicable": absent,
+            "not applicable": self.not_applicable,
             "others": [
                 {
                     "law": one.law, "verdict": one.verdict, "error": one.error if isfinite(one.error) else None,
@@ -125,43 +132,36 @@ class Report:
             ],
         }  # fmt: skip
 
-    def table(self, *, scripts: int = 0, console: Console | None = None) -> None:
-        """Print a line for each law, the laws that cannot be asked by the reason, and so many scripts of failures."""
-        console = console or Console()
-        title = f"{self.subject}, run by {self.entry}, in {self.dtype}"
-        table = Table(title=plain(title), title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-        table.add_column("law", overflow="fold", min_width=24)
-        table.add_column("", no_wrap=True)
-        table.add_column("error / allowed", justify="right", no_wrap=True)
-        table.add_column("what was found", overflow="fold", ratio=1)
-        absent: dict[str, list[str]] = {}
+    def lines(self, width: int = 120) -> Iterator[tuple[Verdict | None, str]]:
+        """Iterate over the lines of a table, each with the verdict that it is about.
+
+        Args:
+            width: characters of a line.
+        """
+        yield None, f"{self.subject}, run by {self.entry}, in {self.dtype}"
+        rows: list[tuple[Verdict | None, tuple[str, ...]]] = [(None, ("law", "", "error / allowed", "what was found"))]
         for one in self.outcomes:
-            if one.verdict == "not applicable":
-                absent.setdefault(one.reason, []).append(one.law)
-                continue
-            errors = f"{one.error:.0e} / {one.allowed:.0e}" if one.verdict in ("holds", "fails") else ""
-            found = "; ".join(part for part in (one.case, one.reason) if part)
-            table.add_row(one.law, Text(one.verdict, style=STYLES[one.verdict]), errors, Text(plain(found)))
-        console.print(table)
-        for why, laws in absent.items():
-            console.print(f"not applicable, {why}: {'; '.join(laws)}", style="dim", highlight=False)
-        for one in [one for one in self.failures if one.script][:scripts]:
-            if one.script:
-                console.print(f"# {one.law}", style="bold")
-                console.print(one.script, soft_wrap=True, highlight=False)
-        console.print(self.verdict(), highlight=False)
+            if one.verdict != "not applicable":
+                errors = f"{one.error:.0e} / {one.allowed:.0e}" if one.verdict in ("holds", "fails") else ""
+                rows.append((one.verdict, (one.law, one.verdict, errors, one.finding)))
+        sizes = [max(len(row[i]) for _, row in rows) for i in range(3)]
+        sizes[0] = min(sizes[0], max(24, width - sizes[1] - sizes[2] - 40))
+        sizes.append(max(20, width - sum(sizes) - 3))
+        for verdict, row in rows:
+            cells = [wrap(text, size) for text, size in zip(row, sizes, strict=True)]
+            for parts in zip_longest(*cells, fillvalue=""):
+                yield verdict, " ".join(part.ljust(size) for part, size in zip(parts, sizes, strict=True)).rstrip()
+        for why, laws in self.not_applicable.items():
+            yield "not applicable", f"not applicable, {why}: {'; '.join(laws)}"
+        yield None, self.verdict()
 
     def __str__(self) -> str:
-        out = StringIO()
-        self.table(console=Console(file=out, width=120))
-        return out.getvalue()
+        return "\n".join(line for _, line in self.lines())
 
     def _repr_html_(self) -> str:
-        from html import escape
-
         rows = "".join(
             f"<tr><td title='{escape(one.says)}'>{escape(one.law)}</td><td>{one.verdict}</td>"
-            f"<td>{escape('; '.join(part for part in (one.case, one.reason) if part))}</td></tr>"
+            f"<td>{escape(one.finding)}</td></tr>"
             for one in self.outcomes
         )
         head = "<tr><th>law</th><th></th><th>what was found</th></tr>"

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from gatedrnn.laws import modes
 from gatedrnn.laws.laws import GENERATION, CaseSizes, Law, Way
-from gatedrnn.laws.subject import Arguments, SourceText, Subject
+from gatedrnn.laws.subject import Arguments, Call, SourceText, Subject, TextCall
 
 GENERATE = (
     "generate = lambda x, mask=None, **options: layer.generate(x, attention_mask=torch.ones_like(x) if mask is None "
@@ -21,7 +21,6 @@ GRADIENTS = (
     "expected, actual = (torch.autograd.grad(y.square().sum(), {leaves}, allow_unused=True, materialize_grads=True) "
     "for y in (expected, actual))"
 )
-LARGEST = "print(max((a - b).abs().max().item() for a, b in zip(actual, expected)))  # 0 expected"
 PAIRS = (modes.whole, modes.itself, modes.in_chunks, modes.strided, modes.deep_copied, modes.pickled,
          modes.saved, modes.trained, modes.left_as_it_was, modes.as_it_was)  # fmt: skip
 """Ways that return a state beside the outputs."""
@@ -44,14 +43,16 @@ def script_of(
     if generates:
         shown = [GENERATE, f"print({way}.max().item())  # 0 expected"]
     else:
-        shown = [*_compared(subject, law, way, reference, gradients), LARGEST]
-    made = _made(subject.source, law, quoted)
+        largest = "print(max((a - b).abs().max().item() for a, b in zip(actual, expected)))  # 0 expected"
+        shown = [*_compared(subject, law, way, reference, gradients), largest]
+    made = _made(subject.source, subject.call, law, quoted)
     return "\n".join([*made, *_inputs(subject, law, sizes, gradients, seed), quoted, *shown]) + "\n"
 
 
-def _made(source: SourceText, law: Law, quoted: str) -> list[str]:
+def _made(source: SourceText, call_of: Call, law: Law, quoted: str) -> list[str]:
     """Return the lines that import, make the layer and say how it is called."""
-    imports, *making, call = source.lines()
+    assert isinstance(call_of, TextCall)  # as the module, it is made from text
+    (imports, *making), call = source.lines(), call_of.text
     if not law.of_module:
         call = call.replace("def call(layer, ", "def run(").replace("def call(cell, ", "def run(")
     # Tensors with a history cannot be copied.

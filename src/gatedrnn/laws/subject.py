@@ -30,8 +30,6 @@ class SourceText(NamedTuple):
     imports: str
     build: str
     """Lines that end with `layer = …`; torch's seed is set before them."""
-    call: str
-    """The definition of `call(layer, x, state=None)`."""
     double: bool = False
 
     def lines(self) -> list[str]:
@@ -39,14 +37,36 @@ class SourceText(NamedTuple):
         them twice, or not at all."""
         to = ".double()" if self.double else ""
         nudged = f"for p in layer{to}.eval().parameters(): p.data += 0.1 * torch.randn_like(p) * (p == 0).all()"
-        return [self.imports, "torch.manual_seed(0)", self.build, nudged, self.call]
+        return [self.imports, "torch.manual_seed(0)", self.build, nudged]
+
+    def make(self) -> Module:
+        """Run the lines, and return the module."""
+        names: dict[str, Any] = {}
+        with torch.random.fork_rng(devices=[]):
+            exec("\n".join(self.lines()), names)
+        return names["layer"]
+
+
+class TextCall:
+    """A call that is made from the text of `def call(layer, x, state=None)`, which scripts quote."""
+
+    def __init__(self, text: str, imports: str = "import torch") -> None:
+        self.text = text
+        names: dict[str, Any] = {}
+        exec(f"{imports}\n{text}", names)
+        self.function: Call = names["call"]
+
+    def __call__(self, module: Module, x: Tensor, state: State = None, **flags: Tensor) -> tuple[Any, State]:
+        """Call the module."""
+        return self.function(module, x, state, **flags)
 
 
 class Note(NamedTuple):
-    """A sentence of a library's own documentation that calls a use unsupported."""
+    """A use that a library does not support, as its adapter declares."""
 
     sentence: str
     place: str
+    """The library, and the version for which it is declared."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +85,8 @@ class Subject:
 
     Example:
         >>> import torch
-        >>> from gatedrnn.verify import Subject, check
+        >>> from gatedrnn.laws.subject import Subject
+        >>> from gatedrnn.laws.suite import check
         >>> gru = torch.nn.GRU(3, 4, batch_first=True)
         >>> check(Subject(gru, lambda gru, x, state=None: gru(x, state), features=3)).failures
         []
@@ -80,15 +101,13 @@ class Subject:
     """How it is run, in a word or two."""
     takes: frozenset[str] | None = None
     """The uses it is made for: "state", "mask", "packed", "resets", "reorder", "generate"."""
-    cannot: Mapping[str, str] = field(default_factory=dict)
-    """Why it cannot be asked something, by the same words."""
     notes: Mapping[str, Note] = field(default_factory=dict)
-    """Uses that its documentation calls unsupported, by the name of the law."""
+    """Uses that its library does not support, by the name of the law."""
     both_directions: bool = False
     generate: Callable[..., Tensor] | None = None
     """`generate(module, prompts, mask=None, **options)`: the prompts with what is written after them, greedily."""
-    others: Mapping[str, tuple[str, Call]] = field(default_factory=dict)
-    """Calls of other uses, as text and as function, by what they take."""
+    others: Mapping[str, Call] = field(default_factory=dict)
+    """Calls of other uses, by what they take."""
     source: SourceText | None = None
     remake: Callable[[int], "Subject"] | None = None
     """Makes it anew with another width, where there is one to choose."""
@@ -102,23 +121,13 @@ class Subject:
 
     def for_law(self, needs: tuple[str, ...]) -> "Subject":
         """Return the subject that is called as a law asks for it."""
-        for need, (text, call) in self.others.items():
-            if need in needs:
-                source = None if self.source is None else self.source._replace(call=text)
-                return replace(self, call=call, source=source)
-        return self
+        return next((replace(self, call=call) for need, call in self.others.items() if need in needs), self)
 
     def abilities(self) -> frozenset[str]:
         """Return what it takes: what was given, or what its call has parameters for."""
         if self.takes is not None:
             return self.takes
         return frozenset({"state", *(flag for flag in FLAGS if flag in inspect.signature(self.call).parameters)})
-
-    def generating(self) -> Callable[..., Tensor]:
-        """Return `generate(prompts, mask=None, **options)` of the module."""
-        generate = self.generate
-        assert generate is not None
-        return lambda x, **options: generate(self.module, x, **options)
 
     def run_of(self, module: Module = None) -> Call:
         """Return `run(x, state=None, **flags)` of the module, or of a copy of it."""
@@ -143,21 +152,6 @@ class Subject:
         return list(self.module.named_parameters()) if hasattr(self.module, "named_parameters") else []
 
 
-def made(source: SourceText) -> tuple[Module, Call]:
-    """Run the text that makes a subject; the module, and the function that calls it."""
-    names: dict[str, Any] = {}
-    with torch.random.fork_rng(devices=[]):
-        exec("\n".join(source.lines()), names)
-    return names["layer"], names["call"]
-
-
-def made_call(text: str, imports: str = "import torch") -> Call:
-    """Return the function that a text defines."""
-    names: dict[str, Any] = {}
-    exec(f"{imports}\n{text}", names)
-    return names["call"]
-
-
 def is_plain(state: State) -> bool:
     """Whether a state is a tensor or a container of them, and not an object that keeps what it likes."""
     leaves = tree_leaves(state)
@@ -165,22 +159,8 @@ def is_plain(state: State) -> bool:
     return bool(tensors) and all(isinstance(leaf, Tensor | int | float | None) for leaf in leaves)
 
 
-def batch_axis(run: Call, draw: Callable[[int, int, int], Tensor]) -> int | None:
-    """Return the axis along which all tensors of a state lie row by row; None where there is no such axis."""
-    shapes = []
-    for batch in (2, 3):
-        state = run(draw(batch, 2, 0))[1]
-        if not all(isinstance(leaf, Tensor) for leaf in tree_leaves(state)):
-            return None
-        shapes.append([leaf.shape for leaf in tree_leaves(state)])
-    axes: set[int | None] = set()
-    for two, three in zip(*shapes, strict=True):
-        axes.update([i for i, sizes in enumerate(zip(two, three, strict=True)) if sizes == (2, 3)] or [None])
-    return axes.pop() if len(axes) == 1 else None
-
-
 @contextmanager
-def kept_as_it_is(module: Module) -> Iterator[None]:
+def evaluation_mode(module: Module) -> Iterator[None]:
     """Put a module into evaluation mode; its modes, parameters and buffers are as before in the end."""
     parts = {part: part.training for part in module.modules()} if isinstance(module, nn.Module) else {}
     tensors = [*module.parameters(), *module.buffers()] if isinstance(module, nn.Module) else []

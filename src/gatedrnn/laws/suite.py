@@ -3,27 +3,31 @@
 import math
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
+from dataclasses import replace
+from functools import partial
+from typing import TypeVar
 from unittest import SkipTest
 
 import torch
 
-from gatedrnn.errors import CannotBeAsked, TookTooLong, UsageError, reason, unknown
 from gatedrnn.laws.adapters import Askable, subject_of
-from gatedrnn.laws.capabilities import abilities_of, axis_of, in_double
-from gatedrnn.laws.case import NONE, WIDTHS, LawCase, worst_of
+from gatedrnn.laws.capabilities import abilities_of, batch_axis, in_double
+from gatedrnn.laws.case import NONE, TOLERANCES, WIDTHS, Fault, LawCase, worst_of
+from gatedrnn.laws.errors import InvalidSubject, NotApplicable, TimeLimitExceeded, summary, unknown
 from gatedrnn.laws.laws import FIRST, GENERATION, LAWS, PRECISION, CaseSizes, Law
 from gatedrnn.laws.report import Outcome, Report, Verdict
 from gatedrnn.laws.script import script_of
-from gatedrnn.laws.subject import Subject, kept_as_it_is
-from gatedrnn.processes import limited
+from gatedrnn.laws.subject import Subject, evaluation_mode
+from gatedrnn.laws.time_limit import time_limit
 
+T = TypeVar("T")
 DRAWS, ENOUGH = (1, 2, 3, 4, 5), 2
 """Seeds of inputs. A law holds where it holds on the first of them. Where it does not, all are drawn, and it fails
 where it fails on two: a value beside a threshold, which rounding moves across it, accuses no sound layer."""
 LENGTHS = (10, 100, 1000)
-BEGIN = 30
+MIN_BEGIN = 30
 """Seconds that a module may take, at least, to be made and called for the first time."""
 MISSING = {
     "state": "it is run in both directions, or carries no state",
@@ -64,56 +68,53 @@ def check(
         what was found of each law; prints as a table.
 
     Raises:
-        UsageError: it is not recurrent, cannot be made from these sizes, needs a GPU, or has weights to download.
+        InvalidSubject: it is not recurrent, cannot be made from these sizes, needs a GPU, or has weights to download.
 
     Example:
         >>> import torch
-        >>> from gatedrnn.verify import check
+        >>> from gatedrnn.laws.suite import check
         >>> report = check(torch.nn.GRU, input_size=3, hidden_size=4)
         >>> report.failures
         []
         >>> report.raise_if_failed()
     """
-    title = subject if isinstance(subject, str) else getattr(subject, "__name__", type(subject).__name__)
+    named = subject.name if isinstance(subject, Subject) else getattr(subject, "__name__", type(subject).__name__)
+    title = subject if isinstance(subject, str) else named
     with torch.inference_mode(False), torch.random.fork_rng(devices=[]), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        try:
-            with limited(max(seconds, BEGIN), what=f"{title}: its first call", ends_process=ends_process):
-                single = subject_of(subject, input_size=input_size, hidden_size=hidden_size)
-                refuse_unfit(single)
-        except TookTooLong:
-            raise UsageError(f"{title} takes more than {max(seconds, BEGIN):g} s for its first call") from None
-        names = _names(single, only)
-        with kept_as_it_is(single.module):
-            try:
-                with limited(max(seconds, BEGIN), what=f"{title}: its first calls", ends_process=ends_process):
-                    asking = _Asking(single, in_double(single), seconds, max(1, draws), ends_process)
-            except TookTooLong:
-                raise UsageError(f"{title} takes more than {max(seconds, BEGIN):g} s for its first calls") from None
-            outcomes = tuple(asking.outcomes(names))
-    dtype = str(asking.double.dtype).removeprefix("torch.")
-    return Report(single.name, single.entry, dtype, outcomes)
+        begin = partial(_begin, title, max(seconds, MIN_BEGIN), ends_process)
+        single = begin(lambda: subject_of(subject, input_size=input_size, hidden_size=hidden_size))
+        with evaluation_mode(single.module):
+            begin(lambda: _check_call(single))
+            suite = begin(lambda: _Suite(single, in_double(single), seconds, max(1, draws), ends_process))
+            outcomes = tuple(suite.outcomes(_names(single, only)))
+    return Report(single.name, single.entry, str(suite.double.dtype).removeprefix("torch."), outcomes)
 
 
-def refuse_unfit(subject: Subject) -> None:
-    """Refuse a subject that returns no outputs, or whose dtype the tolerances do not know.
+def _begin(title: str, seconds: float, ends_process: bool, call: Callable[[], T]) -> T:
+    """Call what comes before any law, and refuse a subject that takes too long."""
+    try:
+        with time_limit(seconds, what=f"{title}: its first call", ends_process=ends_process):
+            return call()
+    except TimeLimitExceeded:
+        raise InvalidSubject(f"{title} takes more than {seconds:g} s for its first call") from None
 
-    Raises:
-        UsageError: as it says.
-    """
-    if subject.dtype not in (torch.float32, torch.float64):
-        raise UsageError(
+
+def _check_call(subject: Subject) -> None:
+    """Check that a subject returns outputs and a state, in a dtype of which the tolerances are known."""
+    if subject.dtype not in TOLERANCES:
+        raise InvalidSubject(
             f"{subject.name} is in {subject.dtype}: verify asks in float32 or float64, so pass its .float()"
         )
     try:
-        with torch.no_grad(), kept_as_it_is(subject.module):
+        with torch.no_grad():
             result = subject.run_of()(subject.draw(2, 3, 0))
     except Exception:  # which the first law says
         return
     if not isinstance(result, tuple) or len(result) != 2 or not isinstance(result[0], torch.Tensor):
-        raise UsageError(f"the call of {subject.name} must return (outputs, state), got {type(result).__name__}")
+        raise InvalidSubject(f"the call of {subject.name} must return (outputs, state), got {type(result).__name__}")
     if result[0].shape[:2] != (2, 3):
-        raise UsageError(f"{subject.name} must return outputs (batch, time, …), got shape {tuple(result[0].shape)}")
+        raise InvalidSubject(f"{subject.name} must return outputs (batch, time, …), got shape {tuple(result[0].shape)}")
 
 
 def _names(subject: Subject, only: Sequence[str] | None) -> Sequence[str] | None:
@@ -125,7 +126,7 @@ def _names(subject: Subject, only: Sequence[str] | None) -> Sequence[str] | None
     asked = (only,) if isinstance(only, str) else only
     for name in asked:
         if name not in spelt:
-            raise UsageError(unknown("law", name, every))
+            raise unknown("law", name, every)
     return [spelt[name] for name in asked]
 
 
@@ -151,7 +152,7 @@ class LawTest:
 
         Raises:
             LawsBroken: the law does not hold; with the smallest case and the script that shows it.
-            unittest.SkipTest: it cannot be asked, or the library's own documentation calls the use unsupported.
+            unittest.SkipTest: it cannot be asked, or the module's library does not support the use.
         """
         (outcome,) = check(self.subject, seconds=self.seconds, only=(self.law,)).outcomes
         if outcome.verdict in ("not applicable", "noted"):
@@ -164,7 +165,7 @@ def cases(subject: Askable, *, input_size: int = 4, hidden_size: int = 6, second
 
     Example:
         >>> import torch
-        >>> from gatedrnn.verify import cases
+        >>> from gatedrnn.laws.suite import cases
         >>> laws = cases(torch.nn.GRU)
         >>> laws[2].__name__
         'step-by-step'
@@ -183,15 +184,15 @@ def _all(subject: Subject) -> list[tuple[str, Law, bool]]:
     ]  # fmt: skip
 
 
-class _Asking:
-    """All that is asked of a subject, in float64 where all of it computes in float64."""
+class _Suite:
+    """The laws of a subject, in float64 where all of it computes in float64."""
 
     def __init__(
         self, single: Subject, double: Subject, seconds: float, draws: int, ends_process: bool
     ) -> None:  # fmt: skip
         self.single, self.double, self.seconds, self.ends_process = single, double, seconds, ends_process
         self.draws = DRAWS[:draws]
-        self.axis, self.until = axis_of(double), 0.0
+        self.axis, self.until = batch_axis(double), 0.0
         self.has = abilities_of(double, self.axis)
 
     def outcomes(self, only: Sequence[str] | None) -> Iterator[Outcome]:
@@ -200,40 +201,50 @@ class _Asking:
             if only is not None and name not in only and law not in FIRST:
                 continue
             why = unjudged or self._why_not(law, gradients)
-            outcome = (
-                Outcome(name, law.says, "not applicable", reason=why) if why else self._within(name, law, gradients)
-            )
+            outcome = Outcome(name, law.says, "not applicable", reason=why) if why else self._ask(name, law, gradients)
             if law in FIRST and outcome.verdict != "holds" and not unjudged:
                 unjudged = f"{law.name!r} fails, and nothing can be judged without it"
             if only is None or name in only:
                 yield outcome
         if only is None or PRECISION in only:
+            wide = self.single.dtype == torch.float64
+            same = "it is in float64" if wide else "it casts to float32 inside, or runs in no float64"
+            why = unjudged or same * (self.double is self.single)
             says = "In float32 the outputs of 10 steps are those of float64; errors of 100 and 1,000 are shown."
-            yield Outcome(PRECISION, says, "not applicable", reason=unjudged) if unjudged else self._precision(says)
+            nothing = Outcome(PRECISION, says, "not applicable", reason=why)
+            yield nothing if why else self._within(nothing, partial(self._precision, nothing))
 
     def _why_not(self, law: Law, gradients: bool) -> str:
         """Return why a law cannot be asked; empty where it can."""
         for need in law.needs:
             if need not in self.has:
-                return self.double.cannot.get(need) or MISSING[need]
+                return MISSING[need]
         if gradients and "plain state" not in self.has and "state" in law.needs:
             return "gradients through a cache, an object of its own, are not asked"
         if gradients and not self.double.parameters() and self.double.vocabulary:
             return "it has no parameters"
         return ""
 
-    def _within(self, name: str, law: Law, gradients: bool) -> Outcome:
+    def _within(self, outcome: Outcome, judged: Callable[[], Outcome]) -> Outcome:
+        """Judge one law within its time."""
+        try:
+            what = f"{self.single.name}: {outcome.law!r}"
+            with time_limit(self.seconds, what=what, ends_process=self.ends_process):
+                return judged()
+        except TimeLimitExceeded:
+            said = f"took more than {self.seconds:g} s (--seconds)"
+            return replace(outcome, verdict="stopped", reason=said)
+
+    def _ask(self, name: str, law: Law, gradients: bool) -> Outcome:
         """Ask one law, within its time."""
         subject = self.single if law.of_module else self.double  # the conversion to float64 made a copy already
+        subject = subject.for_law((*law.needs, *(("training",) * gradients)))
         self.until = time.monotonic() + self.seconds / 2
-        try:
-            with limited(self.seconds, what=f"{subject.name}: {name!r}", ends_process=self.ends_process):
-                return self._ask(name, law, gradients, subject.for_law((*law.needs, *(("training",) * gradients))))
-        except TookTooLong:
-            return Outcome(name, law.says, "stopped", reason=f"took more than {self.seconds:g} s (--seconds)")
+        outcome = Outcome(name, law.says, "holds")
+        return self._within(outcome, partial(self._judged, outcome, law, gradients, subject))
 
-    def _ask(self, name: str, law: Law, gradients: bool, subject: Subject) -> Outcome:
-        """Ask one law at the usual sizes and at its lengths; where it fails, at smaller ones."""
+    def _judged(self, outcome: Outcome, law: Law, gradients: bool, subject: Subject) -> Outcome:
+        """Judge one law at the usual sizes and at its lengths; where it fails, at smaller ones."""
         worst = NONE
         for sizes in sizes_of(subject, law):
             case = LawCase(subject, law, sizes, gradients, self.axis)
@@ -241,47 +252,42 @@ class _Asking:
                 faults = {seed: case.fault(seed) for seed in self.draws}
                 if not all(fault.holds for fault in faults.values()):
                     faults |= {seed: case.fault(seed) for seed in DRAWS if seed not in faults}
-            except CannotBeAsked as error:
-                return Outcome(name, law.says, "not applicable", reason=str(error))
+            except NotApplicable as error:
+                return replace(outcome, verdict="not applicable", reason=str(error))
             broken = [seed for seed, fault in faults.items() if not fault.holds]
             if len(broken) < ENOUGH and not any(math.isinf(fault.error) for fault in faults.values()):
                 worst = max(worst, *(fault for fault in faults.values() if fault.holds), key=lambda one: one.share)
                 continue
             if case.chaotic(faults[broken[0]], broken[0]):
                 said = "it is chaotic here: a change of its inputs in their last digit grows as large"
-                return Outcome(name, law.says, "not applicable", reason=said)
+                return replace(outcome, verdict="not applicable", reason=said)
             seed, *others = *broken, *(other for other in faults if other not in broken)
             smallest, fault = case.smallest(faults[seed], seed, tuple(others), _narrower(subject), self.until)
-            note, size = subject.notes.get(law.name), smallest.subject.width
-            script = script_of(smallest.subject, law, smallest.sizes, smallest.arguments(), gradients, seed)
-            said = f"“{note.sentence}” ({note.place}); {fault.said}" if note else fault.said
-            verdict: Verdict = "noted" if note else "fails"
-            return Outcome(name, law.says, verdict, fault.error, fault.allowed, said, size, smallest.sizes, script)
-        return Outcome(name, law.says, "holds", worst.error, worst.allowed)
+            note = subject.notes.get(law.name)
+            return replace(
+                outcome, verdict="noted" if note else "fails", error=fault.error, allowed=fault.allowed,
+                reason=f"“{note.sentence}” ({note.place}); {fault.said}" if note else fault.said,
+                width=smallest.subject.width, sizes=smallest.sizes,
+                script=script_of(smallest.subject, law, smallest.sizes, smallest.arguments(), gradients, seed),
+            )  # fmt: skip
+        return replace(outcome, error=worst.error, allowed=worst.allowed)
 
-    def _precision(self, says: str) -> Outcome:
+    def _precision(self, outcome: Outcome) -> Outcome:
         """Compare float32 with float64 at several lengths."""
-        if self.double is self.single:
-            wide = self.single.dtype == torch.float64
-            why = "it is in float64" if wide else "it casts to float32 inside, or runs in no float64"
-            return Outcome(PRECISION, says, "not applicable", reason=why)
-        faults, run = [], self.double.run_of()
+        faults, run = list[Fault](), self.double.run_of()
         try:
             narrow = self.single.run_of(deepcopy(self.double.module).float())
-            with limited(self.seconds, what=f"{self.single.name}: {PRECISION!r}", ends_process=self.ends_process):
-                for steps in LENGTHS:
-                    x = self.double.draw(2, steps, DRAWS[0])
-                    with torch.no_grad():
-                        narrow_output, output = narrow(x.float() if x.is_floating_point() else x)[0], run(x)[0]
-                    faults.append(worst_of({"output": narrow_output}, {"output": output}, torch.float32))
-        except TookTooLong:
-            return Outcome(PRECISION, says, "stopped", reason=f"took more than {self.seconds:g} s (--seconds)")
+            for steps in LENGTHS:
+                x = self.double.draw(2, steps, DRAWS[0])
+                with torch.no_grad():
+                    narrow_output, output = narrow(x.float() if x.is_floating_point() else x)[0], run(x)[0]
+                faults.append(worst_of({"output": narrow_output}, {"output": output}, torch.float32))
         except Exception as error:  # of any kind: the module is not ours
-            said = f"in float32 it raises {type(error).__name__}: {reason(error)}"
-            return Outcome(PRECISION, says, "not applicable", reason=said)
+            return replace(outcome, reason=f"in float32 it raises {summary(error)}")
         said = "error at 10, 100 and 1,000 steps: " + ", ".join(f"{fault.error:.0e}" for fault in faults)
         first = faults[0]
-        return Outcome(PRECISION, says, "holds" if first.holds else "fails", first.error, first.allowed, said)
+        verdict: Verdict = "holds" if first.holds else "fails"
+        return replace(outcome, verdict=verdict, error=first.error, allowed=first.allowed, reason=said)
 
 
 def _narrower(subject: Subject) -> list[Subject]:

@@ -7,10 +7,10 @@ Example:
     []
 """
 
-from gatedrnn.errors import LawsBroken as LawsBroken
+from gatedrnn.laws.errors import LawsBroken as LawsBroken
 from gatedrnn.laws.report import Outcome as Outcome
 from gatedrnn.laws.report import Report as Report
 from gatedrnn.laws.subject import Note as Note
 from gatedrnn.laws.subject import Subject as Subject
-from gatedrnn.laws.suite import cases as cases
-from gatedrnn.laws.suite import check as check
+from gatedrnn.verify.laws import cases as cases
+from gatedrnn.verify.laws import check as check

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.utils._pytree import tree_map
 
 from gatedrnn.kinds import kind_of
 from gatedrnn.laws.suite import check
@@ -356,16 +357,7 @@ def _worst(
 
 def _double(s: Sequences) -> Sequences:
     """Convert sequences to float64, dropout masks included."""
-    masks = s.masks
-    if masks is not None:
-        masks = masks._replace(directions=tuple(
-            part._replace(**{
-                k: None if getattr(part, k) is None else getattr(part, k).double() for k in ("input", "state", "weight")
-            })
-            for part in masks.directions
-        ))  # fmt: skip
-    gaps = None if s.gaps is None else s.gaps.double()
-    return s._replace(x=s.x.double(), hx=tuple(h.double() for h in s.hx), masks=masks, gaps=gaps)
+    return tree_map(lambda x: x.double() if isinstance(x, Tensor) and x.is_floating_point() else x, s)
 
 
 def _generator(draw: int = 0) -> torch.Generator:

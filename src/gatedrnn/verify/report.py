@@ -17,6 +17,9 @@ from gatedrnn.terminal import Console
 from gatedrnn.verify.contract import DTYPES, Check, check_cell
 from gatedrnn.verify.length import check_lengths
 
+STYLES = {None: "bold", "fails": "red", "stopped": "red", "noted": "yellow", "not applicable": "dim"}
+"""Styles of lines by the verdict that they are about."""
+
 
 def verify(cells: Sequence[str] = (), dtypes: Sequence[str] = tuple(DTYPES)) -> Iterator[Check]:
     """Check the named cells, with options or without, or every registered cell.
@@ -87,7 +90,11 @@ def print_tables(rows: Sequence[Check], console: Console, full: bool) -> None:
 def print_reports(reports: Sequence[Report], console: Console) -> None:
     """Print the table of one subject with the first script, or a line for each of several and what fails."""
     if len(reports) == 1:
-        reports[0].table(console=console, scripts=1)
+        for about, line in reports[0].lines(console.width):
+            console.print(line, style=STYLES.get(about, ""), highlight=False, soft_wrap=True)
+        for one in [one for one in reports[0].failures if one.script][:1]:
+            console.print(f"# {one.law}", style="bold")
+            console.print(one.script, soft_wrap=True, highlight=False)
         return
     for report in reports:
         console.print(report.verdict(), style="bold red" if report.failures else "", highlight=False)

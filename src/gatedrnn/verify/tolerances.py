@@ -6,7 +6,7 @@ A tolerance is a fraction of the largest expected value or of 1, whichever is mo
 import torch
 from torch import Tensor
 
-from gatedrnn.laws.tolerances import Tolerance as Tolerance
+from gatedrnn.laws.case import Tolerance as Tolerance
 
 ROUNDED = "bfloat16 against float64"
 NARROW_STATE = "bfloat16 in chunks whose state is rounded between them, against float64"
