@@ -16,8 +16,7 @@ from benchmarks.layers import is_scan_cell, ours, products_alone, torch_layer
 from benchmarks.measure import Bench
 from benchmarks.record import Count
 from benchmarks.sizes import Shape, Sizes
-from gatedrnn.children import process_pool
-from gatedrnn.processes import end_with_parent
+from gatedrnn.children import end_with_parent, process_pool
 from gatedrnn.registry import CELLS
 from gatedrnn.timing import Action
 

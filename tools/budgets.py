@@ -33,7 +33,7 @@ MANY_PARAMETERS = 10
 
 
 class Size(NamedTuple):
-    """What a package holds."""
+    """The statements and lines of a package."""
 
     statements: int
     lines: int

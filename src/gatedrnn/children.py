@@ -1,10 +1,12 @@
-"""Python processes that this package starts: none imports from the current folder, whose files are data."""
+"""Python processes that this package starts: none imports from the current folder, whose files are data, and none
+outlives its parent."""
 
 import os
 import shlex
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
@@ -81,6 +83,17 @@ def isolated_children() -> Iterator[None]:
 def may_have_workers() -> bool:
     """Whether this process may have pools of processes: multiprocessing forbids it to the workers of its own."""
     return not current_process().daemon
+
+
+def end_with_parent() -> None:
+    """Called by a child process as it begins: it ends within a second of its parent, which may be killed."""
+    threading.Thread(target=_wait_for_end, args=(os.getppid(),), daemon=True).start()
+
+
+def _wait_for_end(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(0.5)
+    os._exit(1)
 
 
 class _Process(SpawnProcess):

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any, TypeAlias, cast
 
 from gatedrnn.errors import Damaged
-from gatedrnn.records import Json, cores, read_json, write_whole
+from gatedrnn.machine import cores
+from gatedrnn.records import Json, read_json, write_whole
 
 MANIFEST = "manifest.json"
 HEADING = f"# Its sum is in {MANIFEST}: settings of another run belong in another folder.\n"

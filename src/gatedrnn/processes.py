@@ -1,16 +1,15 @@
-"""Processes, threads and signals: how many may be asked for, that none outlives its parent, what ends a step."""
+"""Processes, threads and signals: how many may be asked for, what ends a step."""
 
 import os
 import signal
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Protocol
 
 from gatedrnn.errors import TooLarge, UsageError
-from gatedrnn.records import cores
+from gatedrnn.machine import cores
 
 STACK = 8 * 2**20
 """Bytes of a thread's stack where the system sets no other size."""
@@ -107,17 +106,6 @@ def readable(size: float) -> str:
     while size >= 1024 and power < len(units) - 1:
         size, power = size / 1024, power + 1
     return f"{size:,.1f} {units[power]}" if power else f"{size:.0f} bytes"
-
-
-def end_with_parent() -> None:
-    """Called by a child process as it begins: it ends within a second of its parent, which may be killed."""
-    threading.Thread(target=_wait_for_end, args=(os.getppid(),), daemon=True).start()
-
-
-def _wait_for_end(parent: int) -> None:
-    while os.getppid() == parent:
-        time.sleep(0.5)
-    os._exit(1)
 
 
 SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))

@@ -19,6 +19,7 @@ from typing import IO, Any, NotRequired, TypeAlias
 from typing_extensions import TypedDict  # pydantic takes that of `typing` from Python 3.12 on only
 
 from gatedrnn.errors import SHOWN, Damaged, reason
+from gatedrnn.machine import processor
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 """A value that a JSON file holds."""
@@ -49,11 +50,6 @@ class Environment(TypedDict):
 
     date: str
     environment: Machine
-
-
-def cores() -> int:
-    """The number of cores that this process may run on."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def environment() -> Environment:
@@ -293,12 +289,3 @@ def _version(package: str) -> str | None:
         return version(package)
     except PackageNotFoundError:
         return None
-
-
-def processor() -> str:
-    """The model of this machine's processor."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor()
-    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), "unknown")

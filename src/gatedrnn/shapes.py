@@ -6,35 +6,35 @@
     features  elements of the input
     layers    layers times directions
 
-A type checker reads the aliases as `Tensor`. In `ops` tests check them: names of axes agree within a call. Layers are
-not checked: they take sequences without a batch, and time first, too.
+A type checker reads the aliases as `Tensor`. In `ops` tests check them, by jaxtyping's class of that name for these
+axes: names of axes agree within a call. Layers are not checked: they take sequences without a batch, and time first,
+too.
 """
 
-from typing import TypeAlias
+from typing import Annotated, TypeAlias
 
-from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-Series: TypeAlias = Float[Tensor, "batch time channels"]
-Inputs: TypeAlias = Float[Tensor, "batch time features"]
-Projections: TypeAlias = Float[Tensor, "batch time projections"]
+Series: TypeAlias = Annotated[Tensor, "Float", "batch time channels"]
+Inputs: TypeAlias = Annotated[Tensor, "Float", "batch time features"]
+Projections: TypeAlias = Annotated[Tensor, "Float", "batch time projections"]
 """W x + b of all gates, gates times channels of them."""
-Step: TypeAlias = Float[Tensor, "batch channels"]
+Step: TypeAlias = Annotated[Tensor, "Float", "batch channels"]
 """One step of a series."""
-InputStep: TypeAlias = Float[Tensor, "batch features"]
+InputStep: TypeAlias = Annotated[Tensor, "Float", "batch features"]
 """One step of the input."""
-State: TypeAlias = Float[Tensor, "batch channels"]
+State: TypeAlias = Annotated[Tensor, "Float", "batch channels"]
 """The tensor that goes from one step to the next; at least float32."""
-States: TypeAlias = Float[Tensor, "layers batch channels"]
+States: TypeAlias = Annotated[Tensor, "Float", "layers batch channels"]
 """The states of all layers, as `torch.nn` stacks them."""
-Channels: TypeAlias = Float[Tensor, "channels"]
-Features: TypeAlias = Float[Tensor, "*axes features"]
+Channels: TypeAlias = Annotated[Tensor, "Float", "channels"]
+Features: TypeAlias = Annotated[Tensor, "Float", "*axes features"]
 """The features of a batch, of one sequence, or of tokens in any arrangement."""
-Tokens: TypeAlias = Int[Tensor, "*axes"]
-Table: TypeAlias = Float[Tensor, "vocabulary features"]
+Tokens: TypeAlias = Annotated[Tensor, "Int", "*axes"]
+Table: TypeAlias = Annotated[Tensor, "Float", "vocabulary features"]
 """A row for each token."""
-Flags: TypeAlias = Bool[Tensor, "batch time"]
-Gaps: TypeAlias = Float[Tensor, "batch time *features"]
+Flags: TypeAlias = Annotated[Tensor, "Bool", "batch time"]
+Gaps: TypeAlias = Annotated[Tensor, "Float", "batch time *features"]
 """Times between steps, 0 or more."""
 StateTuple: TypeAlias = tuple[Tensor, ...]
 """The tensors of a state, each a `State` or `States`."""

@@ -18,6 +18,12 @@ from gatedrnn.kinds.kind import Kind
 from gatedrnn.registry import CELLS
 
 FLOORS = read_floors(ROOT)
+CORE = {"cells", "layers", "kinds", "codegen", "kernels", "ops", "equations", "registry"}
+"""The packages and modules that define and run a cell."""
+BOTTOM = {"errors", "names", "shapes", "machine", "children", "user_cache"}
+"""The modules that the core may import: they need the standard library and torch alone."""
+INSTALLED = {"torch", "numpy", "numba", "llvmlite", "triton", "filelock", "typing_extensions"}
+"""Packages that the core may import: torch brings the last two and, on a GPU, triton; numba brings llvmlite."""
 HEAVY = {"transformers", "accelerate", "datasets", "numba", "triton", "sklearn", "plotly"}
 
 
@@ -58,6 +64,24 @@ def test_import_gatedrnn_reaches_nothing_heavy():
     assert reached("gatedrnn.models", graph) >= {"gatedrnn.models.configuration", "gatedrnn", "transformers"}
     lazy = {"a": "import b\ndef f():\n    import numba", "gatedrnn.c": "if TYPE_CHECKING:\n    import triton"}
     assert import_graph(lazy, at_import=True) == {"a": ["b"], "gatedrnn.c": ["gatedrnn"]}
+
+
+def imported_from_outside(graph):
+    """Imports of the core, and of the modules below it, that a machine with torch, numpy and numba alone may lack."""
+    allowed = {module: CORE | BOTTOM for module in CORE} | {module: BOTTOM for module in BOTTOM}
+    return [
+        f"{module}: {target}" for module, targets in graph.items() if package_of(module) in allowed
+        for target in targets if target != "gatedrnn" and (
+            package_of(target) not in allowed[package_of(module)] if target.startswith("gatedrnn.")
+            else target.split(".")[0] not in INSTALLED | sys.stdlib_module_names
+        )
+    ]  # fmt: skip
+
+
+def test_the_core_stands_alone(graph):
+    assert imported_from_outside(graph) == []
+    outside = {"gatedrnn.layers.layer": ["gatedrnn.records", "yaml"], "gatedrnn.names": ["gatedrnn.cells"]}
+    assert len(imported_from_outside(outside)) == 3
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ import pytest
 
 SIZES, COUNTS = budgets.sizes(budgets.sources()), budgets.counts(budgets.sources())
 MOST = {
-    "files": 310,
+    "files": 311,
     "public module constants": 719,
     "calls of isinstance": 387,
     "functions with 10 or more parameters": 74,

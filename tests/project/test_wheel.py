@@ -226,6 +226,40 @@ def test_the_core_alone_has_its_commands_and_what_needs_more_names_its_extra(cor
     assert done.returncode == 2 and done.stderr.endswith("'.[series,export]', in the folder of gatedrnn's source\n")
 
 
+LAYERS = """
+import torch, gatedrnn
+from gatedrnn.registry import CELLS
+from gatedrnn.verify import check
+for record in CELLS.values():
+    layer = record.layer(4, 8)
+    layer(torch.randn(5, 2, 4))[0].sum().backward()
+    with torch.no_grad():
+        layer.eval().step(torch.randn(2, 4))
+report = check(gatedrnn.MinGRU, input_size=3, hidden_size=4)
+print(gatedrnn.choose_backend("cpu").backend, report.failures)
+"""
+REFUSED = """
+import torch, gatedrnn
+try:
+    gatedrnn.linear_scan(torch.rand(1, 3, 2), torch.rand(1, 3, 2), backend="native")
+except gatedrnn.BackendUnavailable as error:
+    print(error)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("compiler", [("numba",), ()])
+def test_with_torch_and_numpy_alone_all_layers_run_and_are_checked_by_kernels_where_numba_is(compiler, tmp_path):
+    commands = environment(tmp_path / "bare", "torch", "numpy", *compiler)
+    (folder,) = (tmp_path / "bare").glob("lib/python*/site-packages")
+    (folder / "own.pth").write_text(str(PACKAGE.parent))
+    said = run(commands / "python", "-W", "ignore", "-c", LAYERS, folder=tmp_path)
+    assert said.splitlines()[-1] == f"{'native' if compiler else 'reference'} []"
+    if not compiler:
+        said = run(commands / "python", "-W", "ignore", "-c", REFUSED, folder=tmp_path)
+        assert said == "backend 'native' needs numba on a CPU, which is not installed; use 'reference'\n"
+
+
 @pytest.mark.slow
 def test_with_every_extra_all_is_there_and_a_model_trains(full, imported, tmp_path):
     wanted = set().union(*imported.values()) & set().union(*EXTRAS.values())

@@ -12,8 +12,8 @@ from commands import outcome
 from refusals import refused
 
 from gatedrnn.errors import UsageError
+from gatedrnn.machine import cores
 from gatedrnn.processes import EACH_CORE, check_cores, oversubscribing
-from gatedrnn.records import cores
 
 MOST = EACH_CORE * cores()
 COMPARE = ("compare", "--task", "parity", "--cells", "gru")

@@ -7,8 +7,8 @@ from cyclopts import Parameter
 
 from gatedrnn.cli.arguments import at_least_one, command_line, use_large_pages
 from gatedrnn.cli.interrupted import goes_on, now, of_study
+from gatedrnn.machine import cores
 from gatedrnn.progress import RunsDisplay
-from gatedrnn.records import cores
 from gatedrnn.studies import probe as run_probes
 from gatedrnn.study.settings import ProbeSettings
 from gatedrnn.terminal import Console

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
+from gatedrnn.children import end_with_parent
 from gatedrnn.errors import DataError
-from gatedrnn.processes import end_with_parent
 
 Batch: TypeAlias = dict[str, Tensor]
 """Arguments of a model's forward: input_ids or input_values, labels, attention_mask where something is padded, and gaps

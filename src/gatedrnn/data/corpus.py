@@ -20,7 +20,8 @@ from gatedrnn.data.rows import Kind, names_of, values_of
 from gatedrnn.data.tables import column_of, in_a_sentence, is_several, kind_of, reader, said_columns
 from gatedrnn.data.token_cache import counts_folder
 from gatedrnn.errors import DataError
-from gatedrnn.records import cores, write_whole
+from gatedrnn.machine import cores
+from gatedrnn.records import write_whole
 from gatedrnn.unpacking import BoundedGzip
 
 LOG = logging.getLogger("gatedrnn")

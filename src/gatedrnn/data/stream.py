@@ -25,7 +25,8 @@ from gatedrnn.data.corpus import Corpus, characters_of
 from gatedrnn.data.token_cache import entry
 from gatedrnn.data.tokenizers import BY_LINE, encode_batch, in_batches, is_by_line, learn_tokenizer
 from gatedrnn.errors import DataError
-from gatedrnn.records import Json, cores, naming
+from gatedrnn.machine import cores
+from gatedrnn.records import Json, naming
 
 AT_ONCE = 1 << 18
 """Characters of a batch."""

@@ -22,8 +22,8 @@ from gatedrnn.data import tasks_kept
 from gatedrnn.errors import Interrupted, NoCluster, OutOfMemory, UsageError, WorkerDiffers, WorkerLost, reason
 from gatedrnn.executors.work import Report, Task, work
 from gatedrnn.extras import require
+from gatedrnn.machine import cores
 from gatedrnn.processes import StopFlag
-from gatedrnn.records import cores
 
 if TYPE_CHECKING:  # imported where a cluster is asked for
     from ray import ObjectRef

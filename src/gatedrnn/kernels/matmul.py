@@ -99,7 +99,7 @@ class _Linear(torch.autograd.Function):
 @cache
 def has_faster() -> bool:
     """Whether oneDNN is the faster library here: for AMD's processors with AVX-512."""
-    from gatedrnn.records import processor
+    from gatedrnn.machine import processor
 
     return (
         torch.backends.mkldnn.is_available()

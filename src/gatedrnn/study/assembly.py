@@ -11,12 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from gatedrnn.children import process_pool
+from gatedrnn.children import end_with_parent, process_pool
 from gatedrnn.data import TaskData, load_task, tokens_in
 from gatedrnn.executors import Records
 from gatedrnn.kinds import kind_of
 from gatedrnn.models.backbones import BACKBONES
-from gatedrnn.processes import end_with_parent
 from gatedrnn.registry import CellChoice
 from gatedrnn.study.match import Contender
 from gatedrnn.study.results import (

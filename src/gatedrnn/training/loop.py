@@ -22,12 +22,13 @@ from gatedrnn.data import Batch, Examples, TaskData, Windows, load_task, tasks_k
 from gatedrnn.data.batches import StepBatches
 from gatedrnn.errors import DataError, Interrupted, NonFiniteLoss, UsageError
 from gatedrnn.locks import sole_writer
+from gatedrnn.machine import processor
 from gatedrnn.models import GatedRNNForForecasting, GatedRNNForSequenceClassification
 from gatedrnn.models.modeling import GatedRNNPreTrainedModel
 from gatedrnn.models.structure import count_parameters, describe_structure
 from gatedrnn.processes import SignalFlag, StopFlag, check_cores, set_by_signals
 from gatedrnn.progress import Progress
-from gatedrnn.records import commit, processor
+from gatedrnn.records import commit
 from gatedrnn.training import checkpoint
 from gatedrnn.training.callbacks import Callbacks, StepRecord, ValidationRecord, told, tracked
 from gatedrnn.training.checkpoint import AVERAGE, BEST

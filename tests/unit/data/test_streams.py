@@ -26,7 +26,7 @@ from gatedrnn.data.corpus import Corpus, HubSet, Piece, between, characters_of, 
 from gatedrnn.data.stream import ShardWriter, ShuffledChunks, encode_long, opened, tokenise, tokenise_with
 from gatedrnn.data.token_cache import cache_folder, counts_folder
 from gatedrnn.data.tokenizers import decode_stream, encode_stream, learn_tokenizer, unknown_in
-from gatedrnn.records import cores
+from gatedrnn.machine import cores
 
 TEXT = "one line\ntwo words here\n\nfour ✓ 한국어\nthe end"
 

@@ -16,14 +16,13 @@ from typing import Any, NamedTuple
 from numba.core import types
 from numba.core.typing.typeof import Purpose, typeof
 
-from gatedrnn.children import start_python
+from gatedrnn.children import end_with_parent, start_python
 from gatedrnn.codegen.source import Source
 from gatedrnn.kernels.cpu import store
 from gatedrnn.kernels.cpu.compile import LOG, any_saved, can_save, unannounced
 from gatedrnn.kernels.cpu.rows import compiled_row
 from gatedrnn.kernels.cpu.threads import KERNELS, Recorded, recording
-from gatedrnn.processes import end_with_parent
-from gatedrnn.records import cores
+from gatedrnn.machine import cores
 
 PROCESSES = 4  # at most: each starts by importing the compiler
 START = 3000  # work of another process before it compiles, in bytes of code
