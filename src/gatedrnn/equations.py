@@ -340,26 +340,6 @@ class ConvexScanEquations(GappedScanEquations):
         return torch.exp(log_decay), -torch.expm1(log_decay) * self.value(*projected)
 
 
-class PositiveScanEquations(ConvexScanEquations):
-    """A convex scan cell whose values are positive, so that the paper's scan over logarithms can run it too."""
-
-    activation: str
-    """The activation of the candidate; "g" is the one that keeps values positive."""
-    log_space: bool
-    """Run whole sequences by `gatedrnn.ops.log_space_scan`, for fidelity to the paper: slower, and its error grows with
-    the length. Needs the activation g; no resets, no gaps, no zoneout, no state_dropout."""
-
-    @abstractmethod
-    def log_value(self, *projected: Series) -> Series:
-        """Return log v_t, computed without underflow."""
-
-    @final
-    def log_coefficients(self, *projected: Series) -> tuple[Series, Series]:
-        """Return (log a_t, log b_t), `coefficients` in logarithms."""
-        logit = self.logit(*projected)
-        return logsigmoid(logit), logsigmoid(-logit) + self.log_value(*projected)
-
-
 class BlockScanEquations(InputGatedEquations):
     """A cell that mixes its channels in blocks: h_t = A_t h_(t-1) + b_t.
 

@@ -12,7 +12,7 @@ from small_cells import BATCH, CELLS, FEATURES, HIDDEN, MINIMAL, PRE_ACTIVATIONS
 from tolerances import assert_equal_within
 
 from gatedrnn import registry
-from gatedrnn.cells.functions import ACTIVATIONS, g, log_g, numpy_g, sigmoid
+from gatedrnn.cells.functions import ACTIVATIONS, g, numpy_g, sigmoid
 from gatedrnn.equations import Recurrent
 from gatedrnn.kinds import kind_of
 from gatedrnn.verify.definition import Sequences, run_by_definition
@@ -83,29 +83,13 @@ def test_the_new_state_lies_between_the_old_one_and_the_candidate_for_every_pre_
     assert grid.grad.isfinite().all() and (grid.grad != 0).any()
 
 
-def log_sigmoid(x):
-    return -np.logaddexp(0, -x)
-
-
-def log_of_g(x):
-    return np.where(x >= 0, np.log(np.maximum(x, 0) + 0.5), log_sigmoid(x))
-
-
-def test_g_is_the_papers_and_the_default_and_log_g_is_its_logarithm_also_where_g_underflows():
+def test_g_is_the_papers_and_the_default_and_its_gradient_is_finite_everywhere():
     assert_equal_within(g(PRE_ACTIVATIONS), numpy_g(NUMBERS), torch.float64, "g")
     assert g(torch.zeros(1)) == 0.5 and (g(PRE_ACTIVATIONS[1:]) > 0).all() and g(PRE_ACTIVATIONS)[0] == 0
     assert {CELLS[name].activation for name in MINIMAL} == {"g"}
-    assert_equal_within(log_g(PRE_ACTIVATIONS), log_of_g(NUMBERS), torch.float64, "log g")
-    assert_equal_within(log_g(PRE_ACTIVATIONS[1:]), g(PRE_ACTIVATIONS[1:]).log(), torch.float64, "log of g")
-
-
-def test_gradients_of_g_and_log_g_are_finite_everywhere_and_an_unknown_activation_is_refused_with_the_known_ones():
-    s, above = sigmoid(NUMBERS), NUMBERS >= 0
-    slopes = {g: np.where(above, 1.0, s * (1 - s)), log_g: np.where(above, 1 / (NUMBERS.clip(0) + 0.5), 1 - s)}
-    for function, expected in slopes.items():
-        x = PRE_ACTIVATIONS.clone().requires_grad_()
-        function(x).sum().backward()
-        assert_equal_within(x.grad, expected, torch.float64, f"gradient of {function.__name__}", gradient=True)
+    x, s = PRE_ACTIVATIONS.clone().requires_grad_(), sigmoid(NUMBERS)
+    g(x).sum().backward()
+    assert_equal_within(x.grad, np.where(NUMBERS >= 0, 1.0, s * (1 - s)), torch.float64, "gradient", gradient=True)
     for name in MINIMAL:
         refused(ValueError, f"{', '.join(ACTIVATIONS)}, got 'relu'", type(CELLS[name]), "relu")
 
@@ -129,27 +113,6 @@ def test_both_gates_shut_take_the_limit(name, candidate, dtype):
     for gate, sign in ((forget, 1), (input_, -1)):
         slope = sign * expected * (1 - expected)
         assert_equal_within(gate.grad, slope, dtype, "gradient of a shut gate", gradient=True)
-
-
-def logs(v, z, i=None):
-    """log a and log b of a minimal cell in numpy, from sums of exponentials; minGRU has one gate."""
-    ratio = -z if i is None else log_sigmoid(z) - log_sigmoid(i)
-    return log_sigmoid(ratio), log_sigmoid(-ratio) + log_of_g(v)
-
-
-@pytest.mark.parametrize("name", MINIMAL)
-def test_log_coefficients_are_the_logarithms_of_the_coefficients_and_finite_everywhere(name):
-    cell = CELLS[name]
-    grid = torch.cartesian_prod(*[PRE_ACTIVATIONS] * len(cell.projections)).requires_grad_()
-    found = cell.log_coefficients(*grid.unbind(1))
-    expected = logs(*grid.detach().numpy().T)
-    coefficients = cell.coefficients(*grid.detach().unbind(1))
-    for what, log, exact, plain in zip(("decay", "drive"), found, expected, coefficients, strict=True):
-        assert log.isfinite().all()
-        assert_equal_within(log, exact, torch.float64, f"log {what}")
-        assert_equal_within(log.exp(), plain, torch.float64, what)
-    sum(log.sum() for log in found).backward()
-    assert grid.grad.isfinite().all()
 
 
 def test_every_cell_is_written_a_second_time_in_numpy():

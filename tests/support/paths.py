@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from covering import Axis, few_that_cover
 
-from gatedrnn.equations import BlockScanEquations, Equations, PositiveScanEquations
+from gatedrnn.equations import BlockScanEquations, ConvexScanEquations, Equations
 from gatedrnn.kinds import KINDS, kind_of
 from gatedrnn.layers.wrappers import PLAIN
 from gatedrnn.registry import CELLS
@@ -26,7 +26,7 @@ def signature(cell: Equations) -> frozenset[tuple[object, ...]]:
         "the projection is part of the state": cell.projects_state,
         "two biases": "bias_hh" in parameters,
         "gaps": facts.gaps,
-        "logarithms": isinstance(cell, PositiveScanEquations),
+        "logarithms": isinstance(cell, ConvexScanEquations) and hasattr(cell, "log_space"),
     }
     return frozenset((KINDS.index(kind), name, value) for name, value in properties.items())
 

@@ -7,7 +7,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn.functional import logsigmoid
 
 Activation: TypeAlias = Literal["g", "identity"]
 
@@ -18,12 +17,6 @@ def g(x: Tensor) -> Tensor:
     Appendix B.3.
     """
     return torch.where(x >= 0, x + 0.5, torch.sigmoid(x))
-
-
-def log_g(x: Tensor) -> Tensor:
-    """log g(x), finite where g underflows (appendix B.3)."""
-    # The clamp keeps the branch that is not taken from returning log of a negative number as a NaN gradient.
-    return torch.where(x >= 0, torch.log(x.clamp(min=0) + 0.5), logsigmoid(x))
 
 
 def identity(x: Tensor) -> Tensor:

@@ -3,12 +3,12 @@
 from torch import Tensor
 
 from gatedrnn.cells.base import Cell, Layer, register
-from gatedrnn.cells.functions import ACTIVATIONS, Activation, check_activation, log_g, numpy_g, sigmoid
-from gatedrnn.equations import Arrays, NumpyStep, NumpyWeights, PositiveScanEquations
+from gatedrnn.cells.functions import ACTIVATIONS, Activation, check_activation, numpy_g, sigmoid
+from gatedrnn.equations import Arrays, ConvexScanEquations, NumpyStep, NumpyWeights
 from gatedrnn.shapes import Series
 
 
-class MinGRUEquations(PositiveScanEquations):
+class MinGRUEquations(ConvexScanEquations):
     """Minimal GRU: one gate, which sees the input only; z *replaces* (in `gru` it keeps)."""
 
     name = "mingru"
@@ -26,10 +26,6 @@ class MinGRUEquations(PositiveScanEquations):
     def value(self, *projected: Series) -> Series:
         v, _ = projected
         return ACTIVATIONS[self.activation](v)
-
-    def log_value(self, *projected: Series) -> Series:
-        v, _ = projected
-        return log_g(v)
 
     def numpy(self, gates: Arrays, state: Arrays, weights: NumpyWeights) -> NumpyStep:
         (v, z), (h,) = gates, state

@@ -4,13 +4,13 @@ import numpy as np
 from torch import Tensor
 
 from gatedrnn.cells.base import Cell, Layer, register
-from gatedrnn.cells.functions import ACTIVATIONS, Activation, check_activation, log_g, numpy_g, sigmoid
+from gatedrnn.cells.functions import ACTIVATIONS, Activation, check_activation, numpy_g, sigmoid
 from gatedrnn.cells.lstm_normalized import normalized_log_ratio
-from gatedrnn.equations import Arrays, NumpyStep, NumpyWeights, PositiveScanEquations
+from gatedrnn.equations import Arrays, ConvexScanEquations, NumpyStep, NumpyWeights
 from gatedrnn.shapes import Series
 
 
-class MinLSTMEquations(PositiveScanEquations):
+class MinLSTMEquations(ConvexScanEquations):
     """Minimal LSTM: gates see the input only and sum to one; the forget gate *keeps*."""
 
     name = "minlstm"
@@ -28,10 +28,6 @@ class MinLSTMEquations(PositiveScanEquations):
     def value(self, *projected: Series) -> Series:
         v, _, _ = projected
         return ACTIVATIONS[self.activation](v)
-
-    def log_value(self, *projected: Series) -> Series:
-        v, _, _ = projected
-        return log_g(v)
 
     def numpy(self, gates: Arrays, state: Arrays, weights: NumpyWeights) -> NumpyStep:
         (v, f, i), (h,) = gates, state

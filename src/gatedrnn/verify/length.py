@@ -48,16 +48,16 @@ def _long_scan_cell(name: str) -> Iterator[Check]:
     """Check a scan cell in linear space, and show its error in log space, where it may grow."""
     layer, x = _long(name, SCAN_LENGTHS[-1])
     backend = layer.backends[-1]
-    cell: Any = layer.cell  # which has `log_coefficients` too
+    cell: Any = layer.cell  # a scan cell
     with torch.no_grad():
         projected = layer.project(x.double(), {k.removesuffix("_l0"): p.double() for k, p in layer.named_parameters()})
-        exact = _plain_loop(*cell.coefficients(*split_gates(len(cell.projections), projected)))
+        coefficients = cell.coefficients(*split_gates(len(cell.projections), projected))
+        exact = _plain_loop(*coefficients)
         for steps in SCAN_LENGTHS:
             yield _row(name, backend, steps, layer(x[:, :steps])[0], exact[:, :steps])
         for steps in SCAN_LENGTHS:
-            gates = split_gates(len(cell.projections), projected[:, :steps].float())
-            log_decay, log_drive = cell.log_coefficients(*gates)
-            h, _ = log_space_scan(log_decay, log_drive, torch.zeros(1, CHANNELS))
+            decay, drive = (each[:, :steps].float() for each in coefficients)
+            h, _ = log_space_scan(decay, drive, torch.zeros(1, CHANNELS))
             yield as_log_space(_row(name, backend, steps, h, exact[:, :steps]), steps)
 
 

@@ -4,8 +4,7 @@ Heinsen 2023 (arXiv:2311.06281), as in Feng et al. 2024 (arXiv:2410.01201), appe
 
     h_t = exp(A_t + log(h_0 + sum over k <= t of exp(log b_k - A_k)))
 
-A_t grows with t, and its trailing digits are lost when the two terms cancel: the error grows like the rounding of
-|A_t|, where that of the linear form does not grow.
+A_t grows with t, and its last digits are lost when the two terms cancel; the error of the linear form does not grow.
 """
 
 from typing import Any
@@ -13,48 +12,43 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gatedrnn.equations import PositiveScanEquations
+from gatedrnn.equations import ConvexScanEquations
 from gatedrnn.kernels.backends import accumulation_dtype, plain_torch_only
 from gatedrnn.kinds.kind import CellFacts, Direction, LayerView, Pass, Path, SeriesResult, StepResult, is_of
-from gatedrnn.kinds.scan.definition import gates_of, shown
+from gatedrnn.kinds.scan.definition import coefficients_of, gates_of, shown
 from gatedrnn.kinds.scan.path import ScanKind
 from gatedrnn.shapes import Series, State, StateTuple, Step
 
-LOG_ZERO = -1e30
-"""Log 0: its exp and the gradient of that are 0, where the gradient of an infinity would be NaN."""
 
-
-def log_space_scan(log_decay: Series, log_drive: Series, h0: State, reverse: bool = False) -> tuple[Series, State]:
-    """Return all states of h_t = a_t * h_(t-1) + b_t for positive a and b, from their logarithms, and the last one run.
+def log_space_scan(decay: Series, drive: Series, h0: State, reverse: bool = False) -> tuple[Series, State]:
+    """Return all states of h_t = decay_t * h_(t-1) + drive_t, by the logarithms of its numbers, and the last one run.
 
     Args:
-        log_decay, log_drive: log a_t and log b_t, (batch, time, channels); LOG_ZERO for a drive of 0.
-        h0: the state before the first step, (batch, channels); positive, or 0, which is left out of the sum and gets
-            no gradient.
+        decay, drive: 0 or more, (batch, time, channels). A drive of 0 is left out of the sum and gets no gradient.
+        h0: the state before the first step, (batch, channels), 0 or more, as `drive`.
         reverse: run from the last step to the first.
     """
     if reverse:
-        states, last = log_space_scan(log_decay.flip(1), log_drive.flip(1), h0)
-        return states.flip(1), last
-    positive = h0 > 0
-    log_h0 = torch.where(positive, torch.log(torch.where(positive, h0, 1)), LOG_ZERO)
-    summed: Tensor = log_decay.cumsum(1)
-    terms = torch.cat([log_h0.unsqueeze(1), log_drive - summed], dim=1)
+        decay, drive = decay.flip(1), drive.flip(1)
+    summed: Tensor = decay.clamp(min=torch.finfo(decay.dtype).tiny).log().cumsum(1)
+    terms = torch.cat([_log(h0).unsqueeze(1), _log(drive) - summed], dim=1)
     states = torch.exp(summed + torch.logcumsumexp(terms, dim=1)[:, 1:])
-    return states, states[:, -1].clone()
+    return states.flip(1) if reverse else states, states[:, -1].clone()
+
+
+def _log(x: Tensor) -> Tensor:
+    # Log 0 is no infinity, whose gradient is NaN; nor has a number below the least normal one its slope, 1 / x.
+    is_normal = x >= torch.finfo(x.dtype).tiny
+    return torch.where(is_normal, torch.where(is_normal, x, 1).log(), -1e30)
 
 
 def _run(layer: LayerView, direction: Direction) -> SeriesResult:
-    cell, mask = layer.cell, direction.mask
+    mask, bias = direction.mask, direction.weights.get("bias_ih")
     projected = layer.project(direction.x, direction.weights, add_bias=False)
-    wide, bias = projected.to(accumulation_dtype(projected.dtype)), direction.weights.get("bias_ih")
-    gates = gates_of(cell, wide if bias is None else wide + bias)
-    log_decay, log_drive = cell.log_coefficients(*gates)
-    if mask is not None:
-        real = mask.unsqueeze(2)
-        log_decay, log_drive = torch.where(real, log_decay, 0), torch.where(real, log_drive, LOG_ZERO)
-    h, last = log_space_scan(log_decay, log_drive, direction.state[0].to(log_decay.dtype), direction.reverse)
-    return layer.project_output(shown(cell, h, gates, mask, projected.dtype), direction.weights), (last,)
+    gates = gates_of(layer.cell, projected if bias is None else projected + bias.to(accumulation_dtype(bias.dtype)))
+    decay, drive = coefficients_of(layer.cell, gates, (), mask)
+    h, last = log_space_scan(decay, drive, direction.state[0].to(drive.dtype), direction.reverse)
+    return layer.project_output(shown(layer.cell, h, gates, mask, projected.dtype), direction.weights), (last,)
 
 
 def _has_logarithm(h: State) -> bool:
@@ -66,7 +60,7 @@ class LogSpaceKind(ScanKind):
     """Scan cells that run whole sequences by the paper's scan over logarithms."""
 
     def claims(self, cell: Any) -> bool:
-        return is_of(cell, PositiveScanEquations) and getattr(cell, "log_space", False)
+        return is_of(cell, ConvexScanEquations) and getattr(cell, "log_space", False)
 
     def facts(self, cell: Any) -> CellFacts:
         facts = super().facts(cell)
