@@ -23,7 +23,7 @@ from gatedrnn.models import (
     GatedRNNForForecasting,
     GatedRNNForSequenceClassification,
 )
-from gatedrnn.ops.cross_entropy import next_token_loss
+from gatedrnn.models.next_token import next_token_loss
 
 COMPILED_FORMS = 4
 """The most forms in which a model's code is compiled: training and not, with gradients and without."""

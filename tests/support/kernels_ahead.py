@@ -15,8 +15,6 @@ from once import made_once
 from gatedrnn import RecurrentLayer
 from gatedrnn.kernels.cpu.ahead import compile_ahead
 from gatedrnn.kinds import kind_of
-from gatedrnn.ops.decode_quantiles import decode_quantiles
-from gatedrnn.ops.pinball_loss import pinball_loss
 from gatedrnn.registry import CELLS
 from gatedrnn.verify.contract import choices_of
 
@@ -65,25 +63,9 @@ def compile_all(folder: Path) -> None:
             for x, hx, flags in inputs(layer):
                 output, _ = layer(x, hx, **flags)
                 output.sum().backward()
-        for dtype in (torch.float64, torch.float32):
-            forecast_once(dtype)
     with torch.no_grad():  # kernels of single steps are compiled where they are called
         for name, dtype in product(("mingru", "mgu", "lstm", "lru"), (torch.float64, torch.float32)):
             layer_of(name, dtype=dtype).step(series(BATCH, FEATURES, dtype=dtype))
-
-
-def forecast_once(dtype: torch.dtype) -> None:
-    """Decode two forecasts, and take their loss."""
-
-    def drawn(*shape: int) -> torch.Tensor:
-        return torch.rand(shape, dtype=dtype, requires_grad=True)
-
-    said = drawn(2, 1), drawn(2, 1), drawn(1, 3), drawn(2, 3), drawn(2, 1, 3)
-    quantiles = decode_quantiles(
-        drawn(2, 2, 3), drawn(2, 3, 3), None, drawn(2, 2), None, *said, drawn(2), drawn(2, 3), None, 1.0, 1
-    )
-    scale, future, unit = (torch.rand(shape, dtype=torch.float64) for shape in ((2, 5), (2, 3), (2,)))
-    pinball_loss(quantiles.unsqueeze(1), scale, future, unit, torch.tensor([0.1, 0.5, 0.9])).backward()
 
 
 def layers() -> Iterator[RecurrentLayer]:

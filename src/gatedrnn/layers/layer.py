@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, overload
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import dropout
 from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
 from typing_extensions import TypeVar  # with a default; torch brings it
 
@@ -39,7 +40,6 @@ from gatedrnn.layers.arguments import (
 from gatedrnn.layers.dropout import NO_MASKS, DropoutMasks
 from gatedrnn.layers.graphs import for_script, whole_as_node
 from gatedrnn.layers.module import RecurrentModule, signature_with_options
-from gatedrnn.ops.dropout import dropout
 from gatedrnn.shapes import Features, Flags, Gaps, Hidden, InputStep, Series, States, StateTuple, Step, time_first
 
 HiddenT = TypeVar("HiddenT", bound=Hidden, default=Any)

@@ -16,10 +16,9 @@ from gatedrnn.models.cache import GatedRNNCache
 from gatedrnn.models.forecast_configuration import GatedRNNForecastConfig
 from gatedrnn.models.forecast_units import Scale
 from gatedrnn.models.known_regression import Effects, effects_of
-from gatedrnn.models.modeling import GatedRNNModel, GatedRNNPreTrainedModel, KernelDropout, KernelLinear
+from gatedrnn.models.modeling import GatedRNNModel, GatedRNNPreTrainedModel, KernelLinear
+from gatedrnn.models.quantiles import decode_quantiles, pinball_loss
 from gatedrnn.models.smoothing import LEAST_CHANGE, SMOOTHERS, Smoothed, SmoothingPast, smooth
-from gatedrnn.ops.decode_quantiles import decode_quantiles
-from gatedrnn.ops.pinball_loss import pinball_loss
 from gatedrnn.shapes import Flags
 
 LEAST_UNIT = 0.01
@@ -139,7 +138,7 @@ class ForecastHead(nn.Module):
         super().__init__()
         self.horizon, self.middle, levels = config.horizon, config.levels.index(0.5), len(config.levels)
         width = config.embedding_size
-        self.hidden, self.dropout = KernelLinear(size, width), KernelDropout(config.head_dropout)
+        self.hidden, self.dropout = KernelLinear(size, width), nn.Dropout(config.head_dropout)
         self.mixture = ZeroLinear(width, self.horizon * (SMOOTHERS + len(config.periods)))
         if config.known_size:
             self.ahead: nn.Linear | None = KernelLinear(width, self.horizon * config.future_size)
@@ -173,16 +172,21 @@ class ForecastHead(nn.Module):
             known = self.known(known.flatten(0, 1).to(states.dtype))
             offsets = self.quantiles(gelu(self.ahead(states).unflatten(1, (self.horizon, -1)) + known))
         trust = 1 - (self.config.shrinkage if shrinkage is None else shrinkage)
-        correction = None
+        wide, correction = torch.promote_types(states.dtype, torch.float32), None
         if self.linear is not None:
-            correction = trust * self.linear(smoothed.recent.flatten(0, 1).to(states.dtype))
-        prior = -SHARPNESS * smoothed.errors.flatten(0, 1)
-        change = smoothed.change[:, -origins:].flatten()
-        each = torch.ones_like(change[:1, None]) if factors is None else factors.repeat_interleave(origins, 0)
+            correction = (trust * self.linear(smoothed.recent.flatten(0, 1).to(states.dtype))).to(wide)
+        errors, change = (x.flatten(0, 1).to(wide) for x in (smoothed.errors, smoothed.change[:, -origins:]))
+        root = torch.arange(1, self.horizon + 1, device=states.device, dtype=wide).sqrt()
+        logits = torch.addcmul(trust * self._by_kind(states).to(wide), errors.unsqueeze(2), -SHARPNESS / root)
         typical, bands = (_table(numbers, states) for numbers in (self.config.typical_errors, self.config.bands))
+        if typical is not None:
+            logits = logits - TYPICAL * typical.t()
+        apart = root.new_ones(1, 1) if bands is None else bands
+        if factors is not None:
+            apart = apart * factors.repeat_interleave(origins, 0).unsqueeze(1)
         quantiles = decode_quantiles(
-            self._by_kind(states), offsets, correction, prior, None if typical is None else -TYPICAL * typical.t(),
-            *smoothed.said(), change, each.expand(states.shape[0], len(self.config.levels)), bands, trust, self.middle,
+            logits, smoothed.said().to(wide), correction, trust * offsets.to(wide),
+            (change.unsqueeze(1) * root).unsqueeze(2), apart.to(wide), self.middle,
         )  # fmt: skip
         return quantiles.unflatten(0, (batch, origins))
 

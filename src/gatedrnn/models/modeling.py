@@ -30,7 +30,6 @@ from gatedrnn.models.linear_path import LinearPath
 from gatedrnn.models.random_convolutions import ConvolutionPath, RandomConvolutions, mixed
 from gatedrnn.models.weights import check_counts
 from gatedrnn.names import OF_LAYERS
-from gatedrnn.ops import dropout, masked_max
 from gatedrnn.registry import CELLS, CellChoice
 from gatedrnn.shapes import Flags, Gaps, Hidden, Series, Step
 
@@ -116,13 +115,6 @@ def advance(
     return layer(x, hx, mask=mask, resets=resets, gaps=gaps, wide_state=True)
 
 
-class KernelDropout(nn.Dropout):
-    """`torch.nn.Dropout`, value for value, drawn by `gatedrnn.ops.dropout`."""
-
-    def forward(self, input: Tensor) -> Tensor:
-        return dropout(input, self.p, self.training)
-
-
 class KernelLinear(nn.Linear):
     """`torch.nn.Linear`, multiplied by `gatedrnn.kernels.matmul`."""
 
@@ -159,7 +151,7 @@ class GatedRNNEmbeddings(nn.Module):
         scales = config.gap_unit is None and (config.channel_means is not None or config.flagged_channels)
         self.scale = ChannelScale(config) if scales else None
         self.activation = nn.SiLU() if config.embedding_activation else nn.Identity()
-        self.dropout = (LockedDropout if config.locked_dropout else KernelDropout)(config.embedding_dropout)
+        self.dropout = (LockedDropout if config.locked_dropout else nn.Dropout)(config.embedding_dropout)
         self.output_size = config.embedding_size or config.input_features
 
     def forward(self, inputs: Tensor) -> Series:
@@ -182,7 +174,7 @@ class GatedRNNBlock(GradientCheckpointingLayer):
         self.layers = 1
         self.projection = KernelLinear(self.layer.output_size, width, bias=False)
         self.feed_forward = nn.Sequential(KernelLinear(width, inner), nn.GELU(), KernelLinear(inner, width))
-        self.dropout = KernelDropout(config.dropout)
+        self.dropout = nn.Dropout(config.dropout)
 
     def forward(
         self, x: Series, hx: Hidden | None, mask: Flags | None, resets: Flags | None, last_only: bool = False,
@@ -297,7 +289,7 @@ class GatedRNNModel(GatedRNNPreTrainedModel):
                 part = GatedRNNPart(config, cell, size, len(list(same)))
                 parts.append(part)
                 size = part.layer.output_size
-            self.between = KernelDropout(config.dropout)
+            self.between = nn.Dropout(config.dropout)
         self.parts, self.in_blocks = nn.ModuleList(parts), config.block and config.backbone is None
         self.output_size = size + config.convolution_size
         """Features of `last_hidden_state`."""
@@ -464,7 +456,7 @@ class Network(Protocol):
     """One of the networks of a classifier, with its head."""
 
     model: GatedRNNModel
-    head_dropout: KernelDropout
+    head_dropout: nn.Dropout
     classifier: nn.Linear
 
 
@@ -474,7 +466,7 @@ class Member(nn.Module):
     def __init__(self, config: GatedRNNConfig, features: int) -> None:
         super().__init__()
         self.model = GatedRNNModel(config)
-        self.head_dropout = KernelDropout(config.head_dropout)
+        self.head_dropout = nn.Dropout(config.head_dropout)
         self.classifier = KernelLinear(features, config.num_labels)
 
 
@@ -488,7 +480,7 @@ class GatedRNNClassifier(GatedRNNPreTrainedModel):
         super().__init__(config)
         self.num_labels = config.num_labels
         self.model = GatedRNNModel(config)
-        self.head_dropout = KernelDropout(config.head_dropout)
+        self.head_dropout = nn.Dropout(config.head_dropout)
         features = self.model.output_size * (POOLINGS[config.pooling] if self.pools else 1)
         self.classifier = KernelLinear(features, config.num_labels)
         self.others = nn.ModuleList(Member(config, features) for _ in range(config.members - 1))
@@ -666,7 +658,9 @@ def pool(states: Series, mask: Flags | None, how: str, bidirectional: bool = Fal
         flipped = None if mask is None else mask.flip(1)
         return torch.cat([pool(forward, mask, how), pool(backward.flip(1), flipped, how)], dim=1)
     if how == "max":
-        return masked_max(states, mask)
+        if mask is None:
+            return states.amax(1)
+        return states.masked_fill(~mask.unsqueeze(2), float("-inf")).amax(1).masked_fill(~mask.any(1, keepdim=True), 0)
     if mask is None:
         return states[:, -1] if how == "last" else states.mean(1)
     if how == "mean":

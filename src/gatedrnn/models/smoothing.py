@@ -16,7 +16,6 @@ from torch.nn.functional import conv1d, pad
 from gatedrnn.kernels.backends import values_unknown
 from gatedrnn.models.constants import constant
 from gatedrnn.models.season_means import SEASON_STEPS, TINY, SeasonPast, season_of
-from gatedrnn.ops.decode_quantiles import said_ahead
 
 SMOOTHED = (0.1, 0.2, 0.35, 0.5, 0.75, 1.0)
 """Weights of the newest value in simple exponential smoothing; with 1 the last value."""
@@ -139,15 +138,16 @@ class Smoothed:
     def ahead(self) -> Tensor:
         """(batch, origins, horizon, SMOOTHERS + periods): the forecast of each smoother, and of each season."""
         batch, origins, _ = self.seasons.shape
-        return said_ahead(*self.said()).unflatten(0, (batch, origins)).transpose(2, 3)
+        return self.said().unflatten(0, (batch, origins)).transpose(2, 3)
 
-    def said(self) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-        """The arguments of `gatedrnn.ops.decode_quantiles.said_ahead`, one forecast an origin."""
+    def said(self) -> Tensor:
+        """The same with one forecast an origin, (batch * origins, SMOOTHERS + periods, horizon)."""
         distances = constant(_steps_of_slopes, self.levels, self.seasons.shape[2])
         levels, slopes, seasons, repeated = (
             each.flatten(0, 1) for each in (self.levels, self.slopes, self.seasons, self.repeated)
         )
-        return levels, slopes, distances, seasons, repeated
+        ahead = torch.addcmul(levels.unsqueeze(2) + seasons.unsqueeze(1), slopes.unsqueeze(2), distances)
+        return torch.cat([ahead, repeated], dim=1)
 
 
 def lags_of(periods: list[int]) -> int:

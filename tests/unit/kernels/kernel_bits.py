@@ -3,9 +3,8 @@
 `python tests/unit/kernels/kernel_bits.py --write` keeps those of all kernels in bits.json, beside those of other LLVMs.
 Another rounding is a decision: say in the commit why.
 
-Left out is what is not ours: in float64 kernels with elementary functions, which are the C library's there, the losses
-of `cross_entropy`, which take its logarithm, blocks that turn by its sine and cosine, and sums that torch takes over
-more than two numbers.
+Left out is what is not ours: in float64 kernels with elementary functions, which are the C library's there, blocks that
+turn by its sine and cosine, and sums that torch takes over more than two numbers.
 """
 
 import hashlib
@@ -26,9 +25,6 @@ from gatedrnn.codegen.graph import COSTLY
 from gatedrnn.equations import BlockScanEquations, ElementwiseLoopEquations, LoopEquations, ScanEquations
 from gatedrnn.kernels.cpu import products
 from gatedrnn.kernels.cpu.compile import folders
-from gatedrnn.kernels.cpu.cross_entropy import cross_entropy
-from gatedrnn.kernels.cpu.dropout import fill_dropout_mask
-from gatedrnn.kernels.cpu.masked_max import masked_max, masked_max_gradient
 from gatedrnn.kernels.cpu.products import add_product, packed, padded
 from gatedrnn.kernels.cpu.views import flat
 from gatedrnn.kinds.block.cpu import block_scan, block_scan_gradient, block_step
@@ -194,34 +190,10 @@ def of_product(new, shape):
     yield out[:, :columns]
 
 
-def of_masked_max(new, shape):
-    batch, steps, channels, *_ = shape
-    x, mask = new(batch, steps, channels), new.flags(shape.masked, batch, steps, share=0.75)
-    largest, count = masked_max(x, mask)
-    yield from (largest, count, masked_max_gradient(new(batch, channels), x, mask, largest, count))
-
-
-def of_cross_entropy(new, shape):
-    rows, _, classes, *_ = shape
-    scores, labels = new(rows, classes, spread=8.0), torch.arange(rows) % classes
-    labels[rows // 2] = -100
-    cross_entropy(scores, labels, 0.5)
-    yield scores
-
-
-def of_dropout(new, shape):
-    mask, generator = torch.zeros(shape[:3], dtype=new.dtype), torch.Generator().manual_seed(1)
-    fill_dropout_mask(mask, 0.7, torch.full((), 1.5, dtype=new.dtype), generator)
-    yield from (mask, generator.get_state())
-
-
 def kernels():
     """All of them, each for one cell if it has cells: name, what runs it, shapes, and types if not both."""
     yield "linear scan", of_linear_scan, SCANS
     yield "product", of_product, SIZES
-    yield "masked max", of_masked_max, SCANS
-    yield "cross-entropy", of_cross_entropy, SIZES, ("float32",)
-    yield "dropout", of_dropout, SIZES
     for size in (2, 3, 4):
         yield f"block scan of {size}", partial(of_block_scan, size), SCANS
     for cell in (record.equations(**options) for record in CELLS.values() for options in ({}, *record.variants)):

@@ -94,7 +94,7 @@ def test_the_structure_of_a_model_of_several_cells_counts_each_and_the_state_doe
 
 @over(training=(False, True), piece=(1, 17 * 5, 1 << 20))
 def test_the_loss_and_its_gradients_are_those_of_all_logits_at_once(training, piece, monkeypatch):
-    monkeypatch.setattr("gatedrnn.ops.cross_entropy.CHUNK", piece)
+    monkeypatch.setattr("gatedrnn.models.next_token.CHUNK", piece)
     model, text = model_of().train(training), tokens()
     labels = text.clone()
     labels[0, 5:8] = -100

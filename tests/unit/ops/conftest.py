@@ -3,17 +3,6 @@
 import pytest
 import torch
 
-from gatedrnn.kernels.cpu.cross_entropy import cross_entropy
-from gatedrnn.ops import dropout, masked_max
-
-
-@pytest.fixture(scope="session", autouse=True)
-def kernels_of_no_layer():
-    for dtype in (torch.float32, torch.float64, torch.bfloat16):
-        cross_entropy(torch.zeros(1, 2, dtype=dtype), torch.zeros(1, dtype=torch.int64), None)
-        dropout(torch.zeros(2, dtype=dtype), 0.5)
-        masked_max(torch.zeros(2, 3, 4, dtype=dtype, requires_grad=True)).sum().backward()
-
 
 @pytest.fixture
 def set_threads():
