@@ -6,7 +6,7 @@ import pytest
 SIZES, COUNTS = budgets.sizes(budgets.sources()), budgets.counts(budgets.sources())
 MOST = {
     "files": 303,
-    "public module constants": 709,
+    "public module constants": 710,
     "calls of isinstance": 387,
     "functions with 10 or more parameters": 61,
     "context managers": 46,

@@ -4,7 +4,7 @@ import sys
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -18,6 +18,10 @@ BACKENDS = ("auto", "reference", "native")
 
 DTYPES = (torch.float32, torch.float64)
 """Dtypes of kernels that are no operations, and of torch's own kernels."""
+
+# torch has no public name for a product by oneDNN.
+ONEDNN_LINEAR: Any = getattr(torch.ops.mkldnn, "_linear_pointwise", None)
+"""The operation (x, weight, bias, activation, scalars, algorithm); None in a torch without it."""
 
 
 class Choice(NamedTuple):

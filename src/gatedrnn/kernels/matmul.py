@@ -3,10 +3,9 @@
 torch multiplies by MKL, which on AMD's processors leaves AVX-512 unused; oneDNN, by which torch runs convolutions and
 LSTMs, uses it. There a product by oneDNN takes far less time, and a training step is little but products. On
 other processors both are alike, and torch's own choice stands. torch offers no switch between the two; the operation
-that calls oneDNN is the one that `torch.compile` writes.
+that calls oneDNN is the one that `torch.compile` writes. A torch without it multiplies as it does.
 """
 
-import platform
 from functools import cache
 from typing import Any
 
@@ -14,7 +13,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from gatedrnn.kernels.backends import observed
+from gatedrnn.kernels.backends import ONEDNN_LINEAR, observed
+from gatedrnn.machine import processor
 from gatedrnn.shapes import Features
 
 WORTH = 1 << 21
@@ -41,15 +41,9 @@ def linear(x: Features, weight: Tensor, bias: Tensor | None = None) -> Features:
     return _Linear.apply(x, weight, bias) if learnt and torch.is_grad_enabled() else _onednn(x, weight, bias)
 
 
-def product(x: Features, weight: Tensor, memory: Tensor | None = None) -> Features:
-    """x @ weight.T as `linear` has it, without a gradient and for tensors that nothing follows.
-
-    Args:
-        memory: where the product of two matrices may be written; that of oneDNN is always new.
-    """
-    if _by_onednn(x, weight):
-        return _onednn(x, weight, None)
-    return functional.linear(x, weight) if memory is None else torch.mm(x, weight.t(), out=memory)
+def product(x: Features, weight: Tensor) -> Features:
+    """x @ weight.T as `linear` has it, without a gradient and for tensors that nothing follows."""
+    return _onednn(x, weight, None) if _by_onednn(x, weight) else functional.linear(x, weight)
 
 
 def product_over_rows(left: Tensor, right: Tensor) -> Tensor:
@@ -98,14 +92,12 @@ class _Linear(torch.autograd.Function):
 
 @cache
 def has_faster() -> bool:
-    """Whether oneDNN is the faster library here: for AMD's processors with AVX-512."""
-    from gatedrnn.machine import processor
-
+    """Whether oneDNN can be called, and is the faster library here: for AMD's processors with AVX-512."""
     return (
-        torch.backends.mkldnn.is_available()
+        ONEDNN_LINEAR is not None
+        and torch.backends.mkldnn.is_available()
         and torch.backends.cpu.get_cpu_capability() == "AVX512"
-        and "AMD" in f"{processor()} {platform.processor()}"
-        and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+        and "AMD" in processor()
     )
 
 
@@ -123,5 +115,6 @@ def _by_onednn(x: Tensor, weight: Tensor) -> bool:
 def _onednn(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     # A second factor whose rows and columns both lie apart is multiplied element by element, a thousand times as slow.
     weight = weight if weight.t().is_contiguous() else weight.contiguous()
-    result: Tensor = torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
+    assert ONEDNN_LINEAR is not None  # where `has_faster`
+    result: Tensor = ONEDNN_LINEAR(x, weight, bias, "none", [], "")
     return result

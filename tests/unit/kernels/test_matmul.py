@@ -1,7 +1,6 @@
 """Products by oneDNN are those of `torch.nn.functional.linear`, with their gradients, in any layout and transform."""
 
 from itertools import product
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -10,9 +9,7 @@ from torch.nn import functional
 
 from gatedrnn.kernels import matmul
 
-pytestmark = pytest.mark.skipif(
-    not hasattr(torch.ops.mkldnn, "_linear_pointwise"), reason="this build of torch has no oneDNN"
-)
+pytestmark = pytest.mark.skipif(matmul.ONEDNN_LINEAR is None, reason="this build of torch has no oneDNN")
 LAYOUTS = {
     "rows": lambda: torch.randn(300, 96),
     "series": lambda: torch.randn(4, 75, 96),
@@ -20,6 +17,9 @@ LAYOUTS = {
     "every other feature": lambda: torch.randn(300, 192)[:, ::2],
     "one row again and again": lambda: torch.randn(1, 96).expand(300, 96),
 }
+
+
+asked = matmul.has_faster.__wrapped__
 
 
 @pytest.fixture(autouse=True)
@@ -75,11 +75,8 @@ PARTS = {
 
 @pytest.mark.parametrize(("first", "second"), [*product(PARTS, PARTS)])
 def test_parts_of_tensors_are_multiplied_right_by_factors_whose_rows_or_columns_are_dense(first, second, monkeypatch):
-    factors, multiply = [], torch.ops.mkldnn._linear_pointwise
-    spy = SimpleNamespace(
-        _linear_pointwise=lambda x, weight, *rest: factors.append(weight) or multiply(x, weight, *rest)
-    )
-    monkeypatch.setattr(matmul.torch.ops, "mkldnn", spy)
+    factors, multiply = [], matmul.ONEDNN_LINEAR
+    monkeypatch.setattr(matmul, "ONEDNN_LINEAR", lambda x, *rest: factors.append(rest[0]) or multiply(x, *rest))
     x, weight, narrow = PARTS[first](2_000, 96), PARTS[second](80, 96), PARTS[second](2_000, 80)
     works = {
         "rows": (matmul.product, lambda one, other: one @ other.t(), x, weight),
@@ -112,3 +109,20 @@ def test_small_products_other_dtypes_transforms_and_a_switched_off_library_are_l
     matmul.linear(x, weight)
     assert calls == []
     assert_equal_within(change, x.double() @ weight.double().t(), torch.float32, "change")
+
+
+def test_a_torch_without_the_operation_another_maker_and_fewer_instructions_are_left_to_torch(monkeypatch):
+    monkeypatch.setattr(matmul, "processor", lambda: "AMD EPYC")
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX512")
+    assert asked()
+    for module, name, other in (
+        (matmul, "processor", lambda: "Intel(R) Xeon(R) Processor"),
+        (torch.backends.cpu, "get_cpu_capability", lambda: "AVX2"),
+        (matmul, "ONEDNN_LINEAR", None),
+    ):
+        with monkeypatch.context() as changed:
+            changed.setattr(module, name, other)
+            assert not asked()
+            changed.setattr(matmul, "has_faster", asked)
+            x, weight = torch.randn(300, 96), torch.randn(80, 96)
+            assert torch.equal(matmul.linear(x, weight), functional.linear(x, weight))
