@@ -63,24 +63,25 @@ def bits_of_float(typing: Any, number: Any) -> Any:
     return types.int32(types.float32), build
 
 
-def exp(x: Any) -> Any:
-    """e^x; in float32 infinity above MOST and 0 below LEAST, where denormals would begin."""
-    raise NotImplementedError("called from compiled code only")
+def _by_width(float64: Callable[[Any], Any], float32: Callable[[Any], Any]) -> Any:
+    """A function of one number for compiled code: another formula for each width."""
 
+    def function(x: Any) -> Any:
+        raise NotImplementedError("called from compiled code only")
 
-@overload(exp, jit_options=INLINED)
-def _exp(x: Any) -> Callable[[Any], Any]:
-    return _exp_float32 if x == types.float32 else _exp_float64
-
-
-def _exp_float64(x: Any) -> Any:
-    return math.exp(x)
+    # Not strict: a formula in a lambda has no annotations to compare.
+    overload(function, jit_options=INLINED, strict=False)(lambda x: float32 if x == types.float32 else float64)
+    return function
 
 
 def _exp_float32(x: Any) -> Any:
     # Comparisons, not min and max: those lose a NaN.
     found = _power(LEAST if x < LEAST else MOST if x > MOST else x)
     return ZERO if x < LEAST else INFINITE if x > MOST else found
+
+
+exp = _by_width(lambda x: math.exp(x), _exp_float32)
+"""e^x; in float32 infinity above MOST and 0 below LEAST, where denormals would begin."""
 
 
 @numba.njit(**INLINED)
@@ -101,37 +102,13 @@ def _power(x: Any) -> Any:
     return p * float_of_bits((bits_of_float(whole) << np.int32(23)) + np.int32(0x3F800000))
 
 
-def shrinking(x: Any) -> Any:
-    """e^-|x|; 0 at the infinities."""
-    raise NotImplementedError("called from compiled code only")
-
-
-@overload(shrinking, jit_options=INLINED)
-def _shrinking(x: Any) -> Callable[[Any], Any]:
-    return _shrinking_float32 if x == types.float32 else _shrinking_float64
-
-
-def _shrinking_float64(x: Any) -> Any:
-    return math.exp(-abs(x))
-
-
 def _shrinking_float32(x: Any) -> Any:
     size = abs(x)
     return ZERO if size == INFINITE else _power(LEAST if size > -LEAST else -size)
 
 
-def tanh(x: Any) -> Any:
-    """The hyperbolic tangent."""
-    raise NotImplementedError("called from compiled code only")
-
-
-@overload(tanh, jit_options=INLINED)
-def _tanh(x: Any) -> Callable[[Any], Any]:
-    return _tanh_float32 if x == types.float32 else _tanh_float64
-
-
-def _tanh_float64(x: Any) -> Any:
-    return math.tanh(x)
+shrinking = _by_width(lambda x: math.exp(-abs(x)), _shrinking_float32)
+"""e^-|x|; 0 at the infinities."""
 
 
 def _tanh_float32(x: Any) -> Any:
@@ -149,40 +126,24 @@ def _tanh_float32(x: Any) -> Any:
     return small if abs(x) < np.float32(0.625) else large
 
 
-def sin(x: Any) -> Any:
-    """The sine; NaN at the infinities."""
-    raise NotImplementedError("called from compiled code only")
-
-
-@overload(sin, jit_options=INLINED)
-def _sin(x: Any) -> Callable[[Any], Any]:
-    return _sin_float32 if x == types.float32 else _sin_float64
-
-
-def _sin_float64(x: Any) -> Any:
-    return math.sin(x) if abs(x) < math.inf else math.nan
+tanh = _by_width(lambda x: math.tanh(x), _tanh_float32)
+"""The hyperbolic tangent."""
 
 
 def _sin_float32(x: Any) -> Any:
     return _turned(x, 0.0)
 
 
-def cos(x: Any) -> Any:
-    """The cosine; NaN at the infinities."""
-    raise NotImplementedError("called from compiled code only")
-
-
-@overload(cos, jit_options=INLINED)
-def _cos(x: Any) -> Callable[[Any], Any]:
-    return _cos_float32 if x == types.float32 else _cos_float64
-
-
-def _cos_float64(x: Any) -> Any:
-    return math.cos(x) if abs(x) < math.inf else math.nan
+sin = _by_width(lambda x: math.sin(x) if abs(x) < math.inf else math.nan, _sin_float32)
+"""The sine; NaN at the infinities."""
 
 
 def _cos_float32(x: Any) -> Any:
     return _turned(x, 1.0)
+
+
+cos = _by_width(lambda x: math.cos(x) if abs(x) < math.inf else math.nan, _cos_float32)
+"""The cosine; NaN at the infinities."""
 
 
 @numba.njit(**INLINED)
@@ -220,20 +181,6 @@ def _whole(x: Any) -> Any:
     return (x + 6755399441055744.0) - 6755399441055744.0
 
 
-def log(x: Any) -> Any:
-    """The natural logarithm; -infinity at 0, NaN below."""
-    raise NotImplementedError("called from compiled code only")
-
-
-@overload(log, jit_options=INLINED)
-def _log(x: Any) -> Callable[[Any], Any]:
-    return _log_float32 if x == types.float32 else _log_float64
-
-
-def _log_float64(x: Any) -> Any:
-    return math.log(x) if x > 0.0 else (-math.inf if x == 0.0 else math.nan)
-
-
 def _log_float32(x: Any) -> Any:
     # x = 2^k m with m in [sqrt(1/2), sqrt(2)); the polynomial of log m is that of Cephes.
     bits = bits_of_float(x)
@@ -257,6 +204,10 @@ def _log_float32(x: Any) -> Any:
     return found if x > ZERO else (-INFINITE if x == ZERO else NOT_A_NUMBER)
 
 
+log = _by_width(lambda x: math.log(x) if x > 0.0 else (-math.inf if x == 0.0 else math.nan), _log_float32)
+"""The natural logarithm; -infinity at 0, NaN below."""
+
+
 @numba.njit(**INLINED)
 def log1p(x: Any) -> Any:
     """log(1 + x), without the digits that the sum has lost."""
@@ -265,20 +216,6 @@ def log1p(x: Any) -> Any:
     found = log(whole) * (x / lost)
     found = x if lost == ZERO else found
     return x if x == INFINITE else found
-
-
-def expm1(x: Any) -> Any:
-    """e^x - 1."""
-    raise NotImplementedError("called from compiled code only")
-
-
-@overload(expm1, jit_options=INLINED)
-def _expm1(x: Any) -> Callable[[Any], Any]:
-    return _expm1_float32 if x == types.float32 else _expm1_float64
-
-
-def _expm1_float64(x: Any) -> Any:
-    return math.expm1(x)
 
 
 def _expm1_float32(x: Any) -> Any:
@@ -290,6 +227,10 @@ def _expm1_float32(x: Any) -> Any:
     p = p * x + HALF
     small = p * (x * x) + x
     return small if abs(x) < HALF else exp(x) - ONE
+
+
+expm1 = _by_width(lambda x: math.expm1(x), _expm1_float32)
+"""e^x - 1."""
 
 
 @numba.njit(**INLINED)
@@ -324,26 +265,6 @@ def rounded_to_bfloat16(x: Any) -> Any:
     # Rounding up could turn a NaN into an infinity: a quiet NaN keeps its upper half instead.
     number = (b & np.uint32(0x7FFFFFFF)) <= np.uint32(0x7F800000)
     return np.uint16((rounded if number else b | np.uint32(0x00400000)) >> np.uint32(16))
-
-
-def sigmoid(x: Any) -> Any:
-    """1 / (1 + e^-x)."""
-    raise NotImplementedError("called from compiled code only")
-
-
-@overload(sigmoid, jit_options=INLINED)
-def _sigmoid(x: Any) -> Callable[[Any], Any]:
-    return _sigmoid_float32 if x == types.float32 else _sigmoid_float64
-
-
-def _sigmoid_float64(x: Any) -> Any:
-    return 1.0 / (1.0 + math.exp(-x))
-
-
-def _sigmoid_float32(x: Any) -> Any:
-    found = ONE / (ONE + _power(LEAST if x > -LEAST else -LEAST if x < LEAST else -x))
-    # A gate that is exactly 0 makes NaN of an infinite state, as in torch; one that is nearly 0 keeps it infinite.
-    return ZERO if x == -INFINITE else found
 
 
 @intrinsic

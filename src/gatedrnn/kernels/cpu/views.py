@@ -17,7 +17,7 @@ from numba.np.arrayobj import populate_array
 from torch import Tensor
 
 from gatedrnn.kernels.cpu.compile import INLINED
-from gatedrnn.kernels.cpu.functions import ZERO, rounded_to_bfloat16
+from gatedrnn.kernels.cpu.functions import ZERO
 from gatedrnn.shapes import Flags, Series
 
 BYTES = ctypes.c_char * (1 << 62)  # an upper bound: each reader states its own size
@@ -180,25 +180,6 @@ def _float_of_bfloat16(row: Any, scratch: Any) -> Any:
     for i in range(row.size):
         bits[i] = np.uint32(row[i]) << np.uint32(16)
     return wide
-
-
-def store(values: Any, row: Any) -> Any:
-    """Write what `widened` gave for a row back to it: nothing where it is the row, else rounded to bfloat16."""
-    raise NotImplementedError("called from compiled code only")
-
-
-@overload(store, jit_options=INLINED)
-def _store(values: Any, row: Any) -> Callable[[Any, Any], Any]:
-    return _is_stored if isinstance(row.dtype, types.Float) else _bfloat16_of_float
-
-
-def _is_stored(values: Any, row: Any) -> Any:
-    return None
-
-
-def _bfloat16_of_float(values: Any, row: Any) -> Any:
-    for i in range(row.size):
-        row[i] = rounded_to_bfloat16(values[i])
 
 
 Addresses: TypeAlias = Sequence[int]
