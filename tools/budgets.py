@@ -11,10 +11,12 @@ import ast
 import csv
 import math
 import re
+import sys
 import tokenize
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from io import StringIO
 from pathlib import Path
+from types import CodeType, FrameType
 from typing import NamedTuple
 
 from cyclopts import App
@@ -83,6 +85,34 @@ def counts(texts: Mapping[str, str]) -> dict[str, int | float]:
         "90th percentile of a function's statements": bodies[math.ceil(0.9 * len(bodies)) - 1],
         "comment lines, per mille": round(1000 * comments / sum(len(text.splitlines()) for text in texts.values()), 1),
     }
+
+
+class Walk(NamedTuple):
+    """The way of a call through the package."""
+
+    files: int
+    """Files of which a function runs."""
+    calls: int
+    """Calls of Python functions; each value that a generator gives is one."""
+    look_ups: int
+    """Look-ups of a kernel's program."""
+
+
+def walk(call: Callable[[], object]) -> Walk:
+    """Count the functions of the package that a call runs."""
+    codes: list[CodeType] = []
+
+    def note(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and frame.f_code.co_filename.startswith(str(SRC)):
+            codes.append(frame.f_code)
+
+    sys.setprofile(note)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    look_ups = sum(code.co_name in ("program_for", "program_of") for code in codes)
+    return Walk(len({code.co_filename for code in codes}), len(codes), look_ups)
 
 
 def _added(one: Size, other: Size) -> Size:

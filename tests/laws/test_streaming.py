@@ -13,9 +13,9 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import gatedrnn
 from gatedrnn import registry
+from gatedrnn.kinds import kernel_of
 from gatedrnn.kinds.block import cpu as block_kernels
 from gatedrnn.kinds.loop import step as loop_step
-from gatedrnn.kinds.loop.path import loop_program
 from gatedrnn.kinds.scan import step as scan_step
 
 OPTIONS = {"plain": {}, "no bias": {"bias": False}, "norm": {"layer_norm": True}, "projection": {"proj_size": 3}}
@@ -94,7 +94,7 @@ def test_a_stream_of_a_loop_cell_is_one_call_a_step(name, dtype, bias, size, mon
             assert_same_run(way(layer, x), whole, dtype)
     finally:
         torch.set_num_threads(before)
-    assert loop_steps == 8 * [loop_program(layer.cell)]
+    assert loop_steps == 8 * [kernel_of(layer.cell).program]
 
 
 @over(cell=BLOCKS, dtype=(torch.float64, torch.float32), bias=(True, False))

@@ -133,11 +133,11 @@ def test_no_cell_is_told_by_its_name():
 
 
 RECORDS = {name for name, value in vars(kinds).items() if isinstance(value, Kind)}
-"""Names of the records of single kinds."""
+"""Names of the objects of single kinds."""
 
 
 def compared_kinds(sources):
-    """Imports of the record of one kind, and comparisons of a cell's kind, outside kinds/."""
+    """Imports of one kind, and comparisons of a cell's kind, outside kinds/."""
     outside = {module: source for module, source in sources.items() if package_of(module) != "kinds"}
     imports = [
         f"{module}:{node.lineno}: {alias.name}" for module, node in nodes(ast.ImportFrom, outside)
@@ -160,7 +160,7 @@ BY_KIND = {
 
 
 def test_no_code_outside_kinds_asks_for_the_kind_of_a_cell():
-    """A difference between kinds is a function or a value of the record `Kind`."""
+    """A difference between kinds is a method of `Kind`, or a value of its facts."""
 
     def asked(sources):
         return *structure.branches(sources, {module: module for module in sources}).values(), compared_kinds(sources)
@@ -194,8 +194,8 @@ def overridden(sources, allowed):
     return found
 
 
-PRESCRIBED = {("RecurrentLayer", "__setstate__"), ("SharedForm", "compile")}
-"""The methods whose names torch's modules and Numba's dispatchers prescribe."""
+PRESCRIBED = {("RecurrentLayer", "__setstate__"), ("SharedForm", "compile"), ("ScanKind", "step")}
+"""Methods whose names torch's modules and Numba's dispatchers prescribe, and the one for which `Kind` has a default."""
 
 
 def test_no_concrete_method_is_overridden():

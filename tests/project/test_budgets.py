@@ -2,15 +2,24 @@
 
 import budgets
 import pytest
+import torch
+
+import gatedrnn
+from gatedrnn.kinds.kind import Kind, LayerView
 
 SIZES, COUNTS = budgets.sizes(budgets.sources()), budgets.counts(budgets.sources())
 MOST = {
     "files": 303,
-    "public module constants": 710,
-    "calls of isinstance": 386,
+    "public module constants": 709,
+    "calls of isinstance": 387,
     "functions with 10 or more parameters": 61,
     "context managers": 46,
     "90th percentile of a function's statements": 14,
+}
+WALKS = {
+    "MinGRU": budgets.Walk(files=15, calls=117, look_ups=2),
+    "GRU": budgets.Walk(files=20, calls=196, look_ups=2),
+    "LSTM": budgets.Walk(files=6, calls=12, look_ups=0),
 }
 LEAST = {"comment lines, per mille": 3.5}
 SMALL = '''"""A module."""
@@ -56,6 +65,27 @@ def test_what_makes_code_hard_to_read_does_not_grow(what):
         assert COUNTS[what] <= MOST[what], f"{COUNTS[what]:,} {what}, at most {MOST[what]:,} are allowed"
     else:
         assert COUNTS[what] >= LEAST[what], f"{COUNTS[what]:,} {what}, at least {LEAST[what]:,} are asked for"
+
+
+@pytest.mark.parametrize("name", WALKS)
+def test_the_way_of_a_warm_call_grows_no_longer(name):
+    layer, x = getattr(gatedrnn, name)(4, 8, batch_first=True), torch.randn(2, 40, 4)
+    layer(x)
+    for what, count, limit in zip(budgets.Walk._fields, budgets.walk(lambda: layer(x)), WALKS[name], strict=True):
+        assert count <= limit, f"{name}: {count} {what} of a call, at most {limit} are allowed"
+
+
+@pytest.mark.parametrize("interface, most", [(Kind, 12), (LayerView, 10)])
+def test_a_kind_and_a_layer_meet_at_few_members_none_of_them_private(interface, most):
+    members = {name for name in (*vars(interface), *interface.__annotations__) if not name.startswith(("__", "_abc_"))}
+    members -= {"_is_protocol", "_is_runtime_protocol"}
+    assert len(members) <= most and not [name for name in members if name.startswith("_")], sorted(members)
+
+
+def test_a_walk_counts_each_call_and_each_file_once():
+    flags = torch.zeros(2, 3, dtype=torch.bool)
+    found = budgets.walk(lambda: [gatedrnn.layers.arguments.check_flags("mask", flags, (2, 3)) for _ in range(2)])
+    assert found == budgets.Walk(files=1, calls=2, look_ups=0)
 
 
 def test_counts_are_those_of_a_module_counted_by_hand():

@@ -10,9 +10,8 @@ from torch import Tensor
 
 from gatedrnn import RecurrentLayer
 from gatedrnn.equations import Equations, GappedEquations, LoopEquations, ScanEquations
-from gatedrnn.kinds import programs
-from gatedrnn.kinds.loop.rows import LoopProgram, trace_loop
-from gatedrnn.kinds.scan.rows import trace_cell
+from gatedrnn.kinds import kernel_of, programs
+from gatedrnn.kinds.loop.rows import LoopProgram
 from gatedrnn.registry import CELLS
 from gatedrnn.shapes import StateTuple
 
@@ -26,8 +25,7 @@ FLAGS = [(), ("mask",), ("resets",), ("mask", "resets")]
 
 def _properties(cell: Equations) -> set[object]:
     """The properties that kernels branch on, and the functions that a step calls."""
-    loops = isinstance(cell, LoopEquations)
-    program = programs.program_for(cell, trace_loop) if loops else programs.program_for(cell, trace_cell)
+    program = kernel_of(cell).program
     assert program is not None, f"{cell.word} has no kernel"
     if isinstance(program, LoopProgram):
         own = [program.gated, bool(program.separate), program.passes_output, cell.projects_state]

@@ -5,14 +5,13 @@ from kernel_cells import SCAN_KERNELS as CELLS
 from kernel_cells import axis_of, split_biases
 from torch import Tensor
 
-from gatedrnn.kinds import programs
+from gatedrnn.kinds import kernel_of
 from gatedrnn.kinds.scan.definition import coefficients_of, gates_of, shown
 from gatedrnn.kinds.scan.op import linear_scan
-from gatedrnn.kinds.scan.rows import trace_cell, trace_tiles
 
-TILES = {name: programs.program_for(cell, trace_tiles) for name, cell in CELLS.items() if not cell.diagonals}
+TILES = {name: kernel_of(cell, "cuda").program for name, cell in CELLS.items() if not cell.diagonals}
 TILE = axis_of({name: CELLS[name] for name in TILES})
-PROGRAMS = {name: programs.program_for(cell, trace_cell) for name, cell in CELLS.items()}
+PROGRAMS = {name: kernel_of(cell).program for name, cell in CELLS.items()}
 
 
 def by_equations(

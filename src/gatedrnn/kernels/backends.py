@@ -87,17 +87,16 @@ def transforming() -> bool:
     if torch.compiler.is_compiling():
         return False
     # torch has no public function for it.
-    return torch._C._functorch.peek_interpreter_stack() is not None or forward_mode()
+    return torch._C._functorch.peek_interpreter_stack() is not None or forward_ad._current_level >= 0
 
 
 def observed(x: torch.Tensor) -> bool:
     """Whether a tracer, a transform, a mode, a subclass of Tensor or forward differentiation follows x: it would not
     see compiled code that is no op."""
-    if torch.compiler.is_compiling() or transforming() or type(x) is not torch.Tensor:
+    if torch.compiler.is_compiling() or type(x) is not torch.Tensor or transforming():
         return True
     # torch has no public functions for these.
-    modes, traced = torch._C._len_torch_dispatch_stack() > 0, torch._C._get_tracing_state() is not None
-    return modes or traced or forward_ad._current_level >= 0
+    return torch._C._len_torch_dispatch_stack() > 0 or torch._C._get_tracing_state() is not None
 
 
 def streams(x: Tensor) -> bool:
@@ -119,7 +118,8 @@ def is_proxy(x: object) -> bool:
 
 def values_unknown() -> bool:
     """Whether code may not branch on the values of tensors: it is traced to a graph, or a transform runs."""
-    return torch.compiler.is_compiling() or traced() or plain_torch_only()
+    # An export to ONNX traces.
+    return torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None or transforming()
 
 
 def traced() -> bool:

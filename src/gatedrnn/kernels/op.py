@@ -44,7 +44,7 @@ def register_gradient(
     def save(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
         arguments = dict(zip(names, inputs, strict=True))
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(*(arguments[name] for name in tensors), *saves(output, **arguments))
+        ctx.save_for_backward(*map(arguments.__getitem__, tensors), *saves(output, **arguments))
         ctx.constants = {name: value for name, value in arguments.items() if name not in tensors}
 
     def gradient(ctx: Any, *upstream: Tensor | None) -> tuple[Tensor | None, ...]:

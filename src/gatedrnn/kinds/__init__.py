@@ -1,5 +1,7 @@
 """The kinds of cells, a package each: definition in plain torch, operation, generated rows, drivers for CPU and GPU."""
 
+from typing import Any
+
 from torch import device, float32
 
 from gatedrnn.equations import Equations
@@ -10,11 +12,11 @@ from gatedrnn.kinds.scan.log_space import LOG_SPACE
 from gatedrnn.kinds.scan.path import ELEMENTWISE, SCAN
 from gatedrnn.kinds.torch.path import TORCH
 
-KINDS = (TORCH, LOOP, ELEMENTWISE, BLOCK, LOG_SPACE, SCAN)
+KINDS: tuple[Kind[Any], ...] = (TORCH, LOOP, ELEMENTWISE, BLOCK, LOG_SPACE, SCAN)
 """Every kind, the more special before the more general."""
 
 
-def kind_of(cell: Equations | type[Equations]) -> Kind:
+def kind_of(cell: Equations | type[Equations]) -> Kind[Any]:
     """Return the kind of a cell, an object or a class."""
     for kind in KINDS:
         if kind.claims(cell):

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
+from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -11,7 +11,7 @@ from torch.nn.utils.rnn import PackedSequence
 
 from gatedrnn.equations import Equations, InputGatedEquations
 from gatedrnn.kinds.definition import ZoneoutMask
-from gatedrnn.shapes import Flags, Gaps, Series, StateTuple, Step
+from gatedrnn.shapes import Flags, Gaps, Hidden, Series, StateTuple, Step
 
 StepResult: TypeAlias = tuple[Step, StateTuple]
 SeriesResult: TypeAlias = tuple[Series, StateTuple]
@@ -58,11 +58,10 @@ class LayerView(Protocol):
     training: bool
     configuration: LayerConfiguration
 
-    @property
     def kernel(self) -> "Kernel": ...
     def read_weight(self, name: str) -> Tensor: ...
     def read_weights(self, layer: int, suffix: str) -> Weights: ...
-    def flat_weights(self) -> list[Any]: ...
+    def flat_weights(self) -> list[Tensor | None]: ...
     def start_state(self, x: Tensor) -> StateTuple: ...
     def project(self, x: Tensor, weights: Weights, add_bias: bool = True) -> Tensor: ...
     def project_output(self, output: Tensor, weights: Mapping[str, Tensor]) -> Tensor: ...
@@ -197,42 +196,45 @@ class CellFacts(NamedTuple):
     """The share of the blocks whose decay is initialised to 1, whatever the input."""
 
 
-class Kind(ABC):
+CellT = TypeVar("CellT", bound=Equations)
+
+
+class Kind(ABC, Generic[CellT]):
     """One kind of cell. A subclass has no state: all methods take the equations, or the layer."""
 
     torch_layers: ClassVar["TorchLayers | None"] = None
     """What `torch.nn` has of the same equations; None if nothing."""
 
     @abstractmethod
-    def claims(self, cell: Any) -> bool:
+    def claims(self, cell: Equations | type[Equations]) -> bool:
         """Whether a cell, an object or a class, is of this kind."""
 
     # Facts about a cell
 
     @abstractmethod
-    def facts(self, cell: Any) -> CellFacts:
+    def facts(self, cell: CellT | type[CellT]) -> CellFacts:
         """Return what follows from the declarations of a cell, an object or a class."""
 
     @abstractmethod
-    def shapes(self, cell: Any, hidden_size: int, width: int, bias: bool) -> dict[str, tuple[int, ...]]:
+    def shapes(self, cell: CellT, hidden_size: int, width: int, bias: bool) -> dict[str, tuple[int, ...]]:
         """Return the shapes of parameters beside those of the input; `width` is that of the state that gates read."""
 
     @abstractmethod
-    def calls(self, cell: Any, inputs: SampleInputs) -> list[MethodCall]:
+    def calls(self, cell: CellT, inputs: SampleInputs) -> list[MethodCall]:
         """Return calls of the cell's methods, which its first layer makes and checks."""
 
     @abstractmethod
-    def insides(self, cell: Any, sums: dict[str, Series], diagonals: Sequence[Tensor]) -> Insides:
+    def insides(self, cell: CellT, sums: dict[str, Series], diagonals: Sequence[Tensor]) -> Insides:
         """Return the values of gates, from their pre-activations and the diagonal weights."""
 
     @abstractmethod
-    def tracking(self, cell: Any) -> Tracking:
+    def tracking(self, cell: CellT) -> Tracking:
         """Return the class of the cell in tracking a state."""
 
     # Running
 
     @abstractmethod
-    def kernel(self, cell: Any, device: torch.device, dtype: torch.dtype) -> Kernel:
+    def kernel(self, cell: CellT, device: torch.device, dtype: torch.dtype) -> Kernel:
         """Find the kernel of a cell for parameters of this dtype on this device; the first call traces the cell."""
 
     @abstractmethod
@@ -247,10 +249,10 @@ class Kind(ABC):
             ValueError, BackendUnavailable: the pass has tensors that no path can take, or that the backend cannot.
         """
 
-    def stream(self, layer: LayerView, x: Step, hx: Any) -> StepResult | None:
+    @abstractmethod
+    def stream(self, layer: LayerView, x: Step, hx: Hidden | None) -> StepResult | None:
         """Run a step of few rows without gradients, all layers in as few calls as possible; None if no kernel can run
         it or shapes or dtypes do not fit. States have an axis of layers if the configuration `stacks_states`."""
-        return None
 
     def step(self, layer: LayerView, x: Step, state: StateTuple) -> StepResult | None:
         """Run a step without gradients and masks of any number of rows by kernels; None if the equations run it."""
@@ -261,20 +263,20 @@ class TorchLayers(ABC):
     """Cells that `torch.nn` has layers and single steps of, followed to the letter."""
 
     @abstractmethod
-    def name(self, cell: Any) -> str:
+    def name(self, cell: Equations) -> str:
         """Return the layer's name in `torch.nn`."""
 
     @abstractmethod
-    def module(self, layer: Any, single: bool) -> tuple[nn.Module | None, str]:
+    def module(self, layer: LayerView, single: bool) -> tuple[nn.Module | None, str]:
         """Return torch's layer, or single step, of the same shapes on no device; or None, and why none computes the
         same."""
 
     @abstractmethod
-    def check_sizes(self, cell: Any, hidden_size: int, proj_size: int) -> None:
+    def check_sizes(self, cell: Equations, hidden_size: int, proj_size: int) -> None:
         """Raise torch's errors for sizes that torch refuses."""
 
     @abstractmethod
-    def state_dtype(self, cell: Any, dtype: torch.dtype) -> torch.dtype:
+    def state_dtype(self, cell: Equations, dtype: torch.dtype) -> torch.dtype:
         """Return the dtype of a state, from that of the input."""
 
     @abstractmethod
@@ -284,7 +286,7 @@ class TorchLayers(ABC):
     # Each of these returns None where the general path must run or refuse it.
 
     @abstractmethod
-    def call(self, layer: LayerView, x: Any, hx: Any) -> tuple[Tensor, Any] | None:
+    def call(self, layer: LayerView, x: object, hx: object) -> tuple[Tensor, Hidden] | None:
         """Run the layer on an input and an `hx` as they were passed, without other arguments."""
 
     @abstractmethod
@@ -296,7 +298,7 @@ class TorchLayers(ABC):
         """Run a packed sequence without resets and dropout masks; states come in the order of its rows."""
 
     @abstractmethod
-    def step(self, module: Any, x: Step, hx: Any) -> Any:
+    def step(self, module: nn.Module, x: object, hx: object) -> Hidden | None:
         """Run torch's own single step of a cell's module."""
 
 

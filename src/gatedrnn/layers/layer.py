@@ -4,7 +4,7 @@ What differs between kinds of cells is the layer's `Kind`, see `gatedrnn.kinds`.
 """
 
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any, Generic, overload
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, overload
 
 import torch
 from torch import Tensor, nn
@@ -44,6 +44,22 @@ from gatedrnn.shapes import Features, Flags, Gaps, Hidden, InputStep, Series, St
 
 HiddenT = TypeVar("HiddenT", bound=Hidden, default=Any)
 """The form of `hx` and `h_n`: a tensor, or for LSTMs the pair (h, c)."""
+
+
+class _Call(NamedTuple):
+    """The arguments of a call, checked, the batch first."""
+
+    x: Series
+    """(batch, time, features), rows in the caller's order."""
+    hx: Any
+    """As it was passed, without the time since the last real step."""
+    mask: Flags | None
+    resets: Flags | None
+    gaps: Gaps | None
+    batched: bool = True
+    """Whether the caller's tensors have an axis of sequences."""
+    packed: PackedSequence | None = None
+    """The input, if it is one."""
 
 
 class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
@@ -158,7 +174,7 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
     def backend(self, name: str) -> None:
         if name not in ("auto", *self.backends):
             names = ", ".join(("auto", *self.backends))
-            raise BackendUnavailable(f"backend {name!r} cannot run this {self._title}; choose one of {names}")
+            raise BackendUnavailable(f"backend {name!r} cannot run this {type(self).__name__}; choose one of {names}")
         self.configuration = self.configuration._replace(backend=name)
 
     @property
@@ -216,42 +232,16 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
             named: dict[str, object] = {"mask": mask, "resets": resets, "gaps": gaps, "dropout_masks": dropout_masks}
             named["wide_state"] = None if wide_state is False else True
             return whole_as_node(self, (input, hx), named)  # type: ignore[return-value]
-        if isinstance(input, PackedSequence):
-            return self._forward_packed(input, hx, mask, resets, gaps, dropout_masks, wide_state)
-        flags = (mask, resets, gaps, dropout_masks)
-        alone = isinstance(input, Tensor) and all(flag is None for flag in flags)
-        time = int(self.batch_first)
-        # Comparing the size of a free axis would fix it in an exported graph; `streams` is false while one is traced.
-        eager = alone and input.dim() == 3 and streams(input)
-        if eager and input.shape[time] == 1 and input.shape[1 - time] <= ROWS:
-            result = self._streamed(input.select(time, 0), hx)
-            if result is not None:
-                output, state = result
-                return output.unsqueeze(time), state if len(state) > 1 else state[0]
-        if alone and not wide_state:
-            torch_layers = self._kind.torch_layers
-            called = None if torch_layers is None else torch_layers.call(self, input, hx)
-            if called is not None:
-                return called
-        check_input_axes(self._title, input, batched=3)
-        batched = input.dim() == 3
-        x = (input if self.batch_first else input.transpose(0, 1)) if batched else input.unsqueeze(0)
-        check_features(x, self.read_weight("weight_ih_l0"), self.input_size)
-        if x.shape[1] == 0:
-            raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
-        leading = tuple(input.shape[:-1])
-        mask, resets = self._batch_first("mask", mask, leading), self._batch_first("resets", resets, leading)
-        hx, gaps = self._after_elapsed(hx, self._gaps_batch_first(gaps, leading), resets, batched)
-        state = self._state_of(hx, x, batched, wide_state)
-        output, state = self._run(x, state, mask, resets, gaps, self._masks(dropout_masks, *x.shape[:2]))
-        state = self._returned(state, x, wide_state)
-        if mask is not None and gaps is not None and gaps.dim() == 2:
-            elapsed = time_after_real_steps(gaps, mask, resets)
-            state = (*state, elapsed.unsqueeze(1).expand(len(state[0]), -1, -1))
-        narrow = autocast_dtype(x.device)
-        if narrow is not None and output.dtype == torch.float32:
-            output = output.to(narrow)  # as nn.LSTM returns it, whatever ran it
-        return self._laid_out(output, batched), self._as_hidden(state, batched)
+        result = None
+        if mask is None and resets is None and gaps is None and dropout_masks is None:
+            result = self._at_once(input, hx, wide_state)
+        if result is None:
+            call = self._normalised(input, hx, mask, resets, gaps)
+            state = self._state_of(call.hx, call.x, call.batched, wide_state)
+            masks = self._masks(dropout_masks, *call.x.shape[:2])
+            output, state = self._run(call, state, masks)
+            result = self._restored(call, output, state, wide_state)
+        return result
 
     def step(
         self, x: InputStep, hx: States | StateTuple | None = None, *,
@@ -279,7 +269,7 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
                 return output, state if len(state) > 1 else state[0]  # type: ignore[return-value]
         if self.bidirectional:
             raise ValueError("step needs one direction: a bidirectional layer must see the end before it can begin")
-        check_input_axes(f"{self._title}.step", x, batched=2)
+        check_input_axes(f"{type(self).__name__}.step", x, batched=2)
         if dropout_masks is None and self._draws():
             raise ValueError(
                 "step cannot draw the masks of a whole sequence; pass "
@@ -308,7 +298,8 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
         if result is None:
             series, times = rows.unsqueeze(1), None if gaps is None else gaps.unsqueeze(1)
             masks = None if dropout_masks is None else dropout_masks.over_time()
-            series, state = self._run(series, state, None, None, times, masks, BY_EQUATIONS)
+            call = _Call(series, None, None, None, times)
+            series, state = self._run(call, state, masks, BY_EQUATIONS)
             result = series.squeeze(1), state
         output, state = result[0], self._returned(result[1], rows, wide_state)
         return (output if batched else output.squeeze(0)), self._as_hidden(state, batched)
@@ -323,47 +314,78 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
             return for_script(self, None, "torch.nn has no layer of its kind")
         return for_script(self, *self._module_of_torch(single=False))
 
-    def _forward_packed(
-        self, packed: PackedSequence, hx: States | StateTuple | None, mask: Flags | None, resets: Flags | None,
-        gaps: Gaps | None, dropout_masks: DropoutMasks | None, wide_state: bool,
-    ) -> tuple[PackedSequence, HiddenT]:  # fmt: skip
-        if mask is not None:
-            raise ValueError("a PackedSequence has its own lengths; leave mask out")
+    def _at_once(self, input: Any, hx: Any, wide_state: bool) -> tuple[Any, Any] | None:
+        """Run all layers in one call of a kernel, on tensors as they were passed; None where the general path must."""
+        torch_layers = self._kind.torch_layers
+        if isinstance(input, PackedSequence):
+            return None if torch_layers is None or self._draws() else self._packed_at_once(input, hx, wide_state)
+        time = int(self.batch_first)
+        # Comparing the size of a free axis would fix it in an exported graph; `streams` is false while one is traced.
+        if isinstance(input, Tensor) and input.dim() == 3 and streams(input):
+            streamed = None
+            if input.shape[time] == 1 and input.shape[1 - time] <= ROWS:
+                streamed = self._streamed(input.select(time, 0), hx)
+            if streamed is not None:
+                output, state = streamed
+                return output.unsqueeze(time), state if len(state) > 1 else state[0]
+        return None if torch_layers is None or wide_state else torch_layers.call(self, input, hx)
+
+    def _packed_at_once(self, packed: PackedSequence, hx: Any, wide_state: bool) -> tuple[Any, Any] | None:
+        self._check_packed(packed)
+        rows: Any = packed.batch_sizes[0]
+        like = packed.data.new_empty(rows if traced() else int(rows), 0)
+        state = self._state_of(hx, like, True, wide_state)
+        if packed.sorted_indices is not None:
+            state = tuple(s.index_select(1, packed.sorted_indices) for s in state)
+        assert self._kind.torch_layers is not None
+        result = self._kind.torch_layers.packed(self, packed, state)
+        if result is None:
+            return None
+        output, last = result
+        if packed.unsorted_indices is not None:
+            last = tuple(s.index_select(1, packed.unsorted_indices) for s in last)
+        return output, self._as_hidden(self._returned(last, like, wide_state), batched=True)
+
+    def _check_packed(self, packed: PackedSequence) -> None:
         if packed.data.dim() != 2:
             raise RuntimeError(f"input must have 2 dimensions, got {packed.data.dim()}")
         check_features(packed.data, self.read_weight("weight_ih_l0"), self.input_size)
-        as_it_is = resets is None and gaps is None and dropout_masks is None and not self._draws()
-        if as_it_is:
-            rows: Any = packed.batch_sizes[0]
-            like = packed.data.new_empty(rows if traced() else int(rows), 0)
-            state = self._state_of(hx, like, True, wide_state)
-            if packed.sorted_indices is not None:
-                state = tuple(s.index_select(1, packed.sorted_indices) for s in state)
-            torch_layers = self._kind.torch_layers
-            result = None if torch_layers is None else torch_layers.packed(self, packed, state)
-            if result is not None:
-                sorted_output, last = result
-                if packed.unsorted_indices is not None:
-                    last = tuple(s.index_select(1, packed.unsorted_indices) for s in last)
-                return sorted_output, self._as_hidden(self._returned(last, like, wide_state), batched=True)
-        x, mask = unpacked(packed)
-        leading = (x.shape[0], x.shape[1]) if self.batch_first else (x.shape[1], x.shape[0])
-        resets = self._batch_first("resets", resets, leading)
-        hx, gaps = self._after_elapsed(hx, self._gaps_batch_first(gaps, leading), resets, batched=True)
-        state = self._state_of(hx, x, True, wide_state)
-        output, state = self._run(x, state, mask, resets, gaps, self._masks(dropout_masks, *x.shape[:2]))
-        return repacked(output, packed), self._as_hidden(self._returned(state, x, wide_state), batched=True)
+
+    def _normalised(
+        self, input: Features | PackedSequence, hx: Any, mask: Flags | None, resets: Flags | None, gaps: Gaps | None
+    ) -> _Call:
+        """Check the arguments of a call, and return them with the batch first."""
+        packed: PackedSequence | None = None
+        if isinstance(input, PackedSequence):
+            if mask is not None:
+                raise ValueError("a PackedSequence has its own lengths; leave mask out")
+            self._check_packed(input)
+            packed, batched, (x, mask) = input, True, unpacked(input)
+            leading: tuple[int, ...] = tuple(x.shape[:2]) if self.batch_first else (x.shape[1], x.shape[0])
+        else:
+            check_input_axes(type(self).__name__, input, batched=3)
+            batched = input.dim() == 3
+            x = (input if self.batch_first else input.transpose(0, 1)) if batched else input.unsqueeze(0)
+            check_features(x, self.read_weight("weight_ih_l0"), self.input_size)
+            if x.shape[1] == 0:
+                raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
+            leading = tuple(input.shape[:-1])
+            mask = None if mask is None else self._batch_first("mask", mask, leading)
+        resets = None if resets is None else self._batch_first("resets", resets, leading)
+        if gaps is not None:
+            hx, gaps = self._after_elapsed(hx, self._gaps_batch_first(gaps, leading), resets, batched)
+        return _Call(x, hx, mask, resets, gaps, batched, packed)
 
     def _run(
-        self, x: Series, state: StateTuple, mask: Flags | None, resets: Flags | None, gaps: Gaps | None,
-        masks: DropoutMasks | None, by: Path | None = None,
-    ) -> tuple[Series, StateTuple]:  # fmt: skip
-        """Run the whole stack over (batch, time, features), layer by layer; states are stacked over layers.
+        self, call: _Call, state: StateTuple, masks: DropoutMasks | None, by: Path | None = None
+    ) -> tuple[Series, StateTuple]:
+        """Run the whole stack, layer by layer; states are stacked over layers.
 
         Args:
             by: the execution path, instead of the one that the cell's kind chooses.
         """
-        torch_layers = self._kind.torch_layers
+        x, _, mask, resets, gaps, *_ = call
+        torch_layers, suffixes = self._kind.torch_layers, self._directions
         alone = mask is None and resets is None and gaps is None and masks is None and by is None
         if alone and torch_layers is not None:
             result = torch_layers.stack(self, x, state)
@@ -374,14 +396,14 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
         finals: list[StateTuple] = []
         for layer in range(self.num_layers):
             outputs = []
-            for number, suffix in enumerate(self._directions):
-                index = layer * len(self._directions) + number
+            for number, suffix in enumerate(suffixes):
+                index = layer * len(suffixes) + number
                 drawn = NO_MASKS if masks is None else masks.directions[index]
                 series = x if drawn.input is None else x * drawn.input.unsqueeze(1)
                 weights, times = self.read_weights(layer, suffix, drawn.weight), gaps
                 if gaps is not None and gaps.dim() == 3:  # which a cell that learns them may have for each direction
-                    times = gaps.chunk(len(self._directions), dim=2)[number]
-                start, zoneout = tuple(s[index] for s in state), self._zoneout(drawn)
+                    times = gaps.chunk(len(suffixes), dim=2)[number]
+                start, zoneout = tuple([s[index] for s in state]), self._zoneout(drawn)
                 last_input: StateTuple = ()
                 if self._wrapper.inputs > 1:
                     series, start, last_input = self._wrapper.beside_the_last(series, start, mask, resets, number == 1)
@@ -392,8 +414,25 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
                 output, last = path.run(self, direction)
                 outputs.append(output)
                 finals.append((*last, *last_input))
-            x = self._dropped(_concatenated(outputs), layer)
-        return x, tuple(torch.stack(states) for states in zip(*finals, strict=True))
+            x = outputs[0] if len(outputs) == 1 else _concatenated(outputs)
+            if self.training and self.dropout > 0 and layer < self.num_layers - 1:
+                # In torch's layout the same seed drops the same elements.
+                x = dropout(x if torch_layers is None else torch_layers.laid_out(x), self.dropout)
+        return x, tuple(map(torch.stack, zip(*finals, strict=True)))
+
+    def _restored(self, call: _Call, output: Series, state: StateTuple, wide_state: bool) -> tuple[Any, Any]:
+        """Return the output and the state in the form of the caller's input."""
+        if wide_state or call.x.dtype not in DTYPES:
+            state = self._returned(state, call.x, wide_state)
+        if call.packed is not None:
+            return repacked(output, call.packed), self._as_hidden(state, batched=True)
+        if call.mask is not None and call.gaps is not None and call.gaps.dim() == 2:
+            elapsed = time_after_real_steps(call.gaps, call.mask, call.resets)
+            state = (*state, elapsed.unsqueeze(1).expand(len(state[0]), -1, -1))
+        narrow = autocast_dtype(call.x.device)
+        if narrow is not None and output.dtype == torch.float32:
+            output = output.to(narrow)  # as nn.LSTM returns it, whatever ran it
+        return self._laid_out(output, call.batched), self._as_hidden(state, call.batched)
 
     def _streamed(self, x: InputStep, hx: Any) -> tuple[Step, StateTuple] | None:
         """Run a step in as few calls as possible, of an input that `streams` accepts; None if no kernel can."""
@@ -408,12 +447,6 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
         *of_cell, last = states
         result = self._kind.stream(self, torch.cat([x, last.view(x.shape)], dim=1), tuple(of_cell))
         return None if result is None else (result[0], (*result[1], x.clone().view(last.shape)))
-
-    def _dropped(self, x: Tensor, layer: int) -> Tensor:
-        if not self._drops(layer):
-            return x
-        torch_layers = self._kind.torch_layers  # in whose layout the same seed drops the same elements
-        return dropout(x if torch_layers is None else torch_layers.laid_out(x), self.dropout)
 
     def _masks(self, masks: DropoutMasks | None, batch: int, steps: int) -> DropoutMasks | None:
         if masks is None:
@@ -438,37 +471,29 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
             ):  # fmt: skip
                 raise ValueError(f"dropout_masks must come from {origin} of a layer of this shape")
 
-    @property
-    def _title(self) -> str:
-        return type(self).__name__
-
-    def _batch_first(self, name: str, flags: Flags | None, expected: tuple[int, ...]) -> Flags | None:
+    def _batch_first(self, name: str, flags: Flags, expected: tuple[int, ...]) -> Flags:
         """Check flags, and return them as (batch, time)."""
-        if flags is None:
-            return None
         check_flags(name, flags, expected)
         if flags.dim() == 1:
             return flags.unsqueeze(0)
         return flags if self.batch_first else flags.transpose(0, 1)
 
-    def _gaps_batch_first(self, gaps: Gaps | None, expected: tuple[int, ...]) -> Gaps | None:
+    def _gaps_batch_first(self, gaps: Gaps, expected: tuple[int, ...]) -> Gaps:
         """Check gaps, and return them as (batch, time), or with an axis of features."""
-        if gaps is None:
-            return None
         check_gaps(self.cell, gaps, expected, self.bidirectional)
         if len(expected) == 1:
             return gaps.unsqueeze(0)
         return gaps if self.batch_first else gaps.transpose(0, 1)
 
     def _after_elapsed(
-        self, hx: Any, gaps: Gaps | None, resets: Flags | None, batched: bool
-    ) -> tuple[Any, Any]:  # fmt: skip
+        self, hx: Any, gaps: Gaps, resets: Flags | None, batched: bool
+    ) -> tuple[Any, Gaps]:  # fmt: skip
         """Return `hx` without the time since the last real step, if it has one, and gaps (batch, time) of which the
         first includes that time, unless a reset comes before it."""
         states = hx if isinstance(hx, (tuple, list)) else (hx,)
-        if gaps is None or gaps.dim() == 3 or len(states) != len(self.state_names) + 1:
+        if gaps.dim() == 3 or len(states) != len(self.state_names) + 1:
             return hx, gaps
-        *states, elapsed = as_states(self._title, hx, len(self.state_names) + 1)
+        *states, elapsed = as_states(type(self).__name__, hx, len(self.state_names) + 1)
         elapsed = elapsed if batched else elapsed.unsqueeze(1)
         check_hidden_sizes([elapsed], [(self.num_layers * len(self._directions), gaps.shape[0], 1)])
         first = gaps[:, :1] + elapsed[0].to(gaps.dtype)
@@ -478,19 +503,20 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
 
     def _state_of(self, hx: Any, x: Tensor, batched: bool, wide_state: bool) -> StateTuple:
         """Check `hx`, and return it as a tuple of (L, batch, size); the initial state if None."""
-        leading, wide = (self.num_layers * len(self._directions), x.shape[0]), accumulation_dtype(x.dtype)
-        dtype = wide if wide_state else self._state_dtype(x)
+        wide = accumulation_dtype(x.dtype)
         if hx is None:
             initial = self.start_state(x)
-            return tuple(s.to(dtype) for s in initial) if wide_state else initial
-        states = as_states(self._title, hx, len(self.state_names))
+            return tuple(s.to(wide) for s in initial) if wide_state else initial
+        leading = self.num_layers * len(self._directions), x.shape[0]
+        states = as_states(type(self).__name__, hx, len(self.state_names))
         check_state_axes(states, batched)
         states = states if batched else tuple(s.unsqueeze(1) for s in states)
         check_hidden_sizes(states, [(*leading, size) for size in self.state_sizes()])
         accepted, narrow = {wide, x.dtype}, autocast_dtype(x.device)
         if narrow is not None:
             accepted |= {torch.float32, narrow}
-        check_state_dtypes(self._title, states, accepted)
+        check_state_dtypes(type(self).__name__, states, accepted)
+        dtype = wide if wide_state else self._state_dtype(x)
         return tuple(s.to(dtype) for s in states)
 
     def _laid_out(self, output: Series, batched: bool) -> Series:

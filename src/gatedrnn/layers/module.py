@@ -41,8 +41,6 @@ TORCH_ARGUMENTS = {
 }  # fmt: skip
 """Arguments of torch's layers with their defaults, in the order in which torch prints them."""
 
-CONFIGURED = tuple(name for name in LayerConfiguration._fields if name not in LayerConfiguration._field_defaults)
-
 
 def _outside_of_torch() -> int:
     """Return the stack level of the line that called torch."""
@@ -87,7 +85,7 @@ class RecurrentModule(nn.RNNBase):
     _kernel: Kernel | None = None
     """The kernel that was found for the parameters as they were; see `kernel`."""
     cell: Equations
-    _kind: Kind
+    _kind: Kind[Any]
     _wrapper: Wrapper
     layer_norm: bool
     zoneout: float
@@ -143,7 +141,10 @@ class RecurrentModule(nn.RNNBase):
         self.bidirectional, self.proj_size, self.layer_norm = bidirectional, proj_size, layer_norm
         self.zoneout, self.input_dropout = float(zoneout), float(input_dropout)
         self.state_dropout, self.weight_dropout = float(state_dropout), float(weight_dropout)
-        self.configuration = LayerConfiguration(*(getattr(self, name) for name in CONFIGURED))
+        self.configuration = LayerConfiguration(
+            input_size, hidden_size, num_layers, bias, batch_first, self.dropout, bidirectional, proj_size,
+            self.zoneout, self.input_dropout, self.state_dropout, self.weight_dropout, layer_norm,
+        )  # fmt: skip
         self.weight_init = weight_init or self._kind.facts(self.cell).weight_init
         self.bias_init = bias_init or self.cell.bias_init
         check_initialisation(self.cell, self.weight_init, self.bias_init, longest_time_scale)
@@ -187,7 +188,7 @@ class RecurrentModule(nn.RNNBase):
         """Names of the tensors of `hx`, in order."""
         return (*self.cell.states, *self._wrapper.states)
 
-    def flat_weights(self) -> list[Any]:
+    def flat_weights(self) -> list[Tensor | None]:
         """Return all weights in torch's order.
 
         One that was deleted, as `weight_norm` does before it sets another, is None.
@@ -304,7 +305,7 @@ class RecurrentModule(nn.RNNBase):
             return None, f"torch.nn has no {'cell' if single else 'layer'} of its kind"
         return torch_layers.module(self, single)
 
-    def _draws(self) -> bool:  # no property: of an attribute that it misses, torch would name the property
+    def _draws(self) -> bool:
         """Whether masks are drawn for whole sequences now."""
         return self.training and self.configuration.regularised
 
@@ -344,11 +345,12 @@ class RecurrentModule(nn.RNNBase):
         self._weight = read  # type: ignore[method-assign, assignment]
         self.configuration = self.configuration._replace(stacks_states=False)
 
-    @property
-    def kernel(self) -> Kernel:
-        """The kernel for the dtype and the device of the parameters, found once."""
+    def kernel(self) -> Kernel:  # no property: of an attribute that it misses, torch would name the property
+        """Return the kernel for the dtype and the device of the parameters, found once."""
         weight, found = self.read_weight("weight_ih_l0"), self._kernel
-        if found is None or found.dtype != weight.dtype or found.device != weight.device:
+        # Operations find equations by their name: once a class is defined again, the first has no kernel.
+        replaced = found and found.program and programs.CLASSES.get(self.cell.name) is not type(self.cell)
+        if found is None or found.dtype != weight.dtype or found.device != weight.device or replaced:
             found = self._kind.kernel(self.cell, weight.device, weight.dtype)
             if not torch.compiler.is_compiling():
                 self._kernel = found
@@ -377,8 +379,13 @@ class RecurrentModule(nn.RNNBase):
 
     def _stored_weights(self, layer: int, suffix: str) -> Weights:
         """Return the parameters of one layer and direction."""
-        end, number = f"_l{layer}{suffix}", layer * len(self._directions) + (suffix != "")
-        return {name.removesuffix(end): self._weight(name) for name in self._all_weights[number]}
+        weights, number = {}, layer * (1 + self.bidirectional) + (suffix != "")
+        # A dictionary is faster than torch's `__getattr__`, which also finds what stands in a parameter's place.
+        parameters = {} if self._reads_others else self._parameters
+        for name in self._all_weights[number]:
+            weight = parameters.get(name)
+            weights[name.removesuffix(f"_l{layer}{suffix}")] = self._weight(name) if weight is None else weight
+        return weights
 
     def start_state(self, x: Tensor) -> StateTuple:
         """Return the state before the first step of these rows."""
@@ -386,7 +393,7 @@ class RecurrentModule(nn.RNNBase):
         if "initial_state_l0" in self._all_weights[0]:
             learned = torch.stack([weights["initial_state"] for weights in self._each_stored()])
             return (learned.to(dtype).unsqueeze(1).expand(*leading, -1),)
-        return tuple(x.new_zeros(*leading, size, dtype=dtype) for size in self.state_sizes())
+        return tuple([x.new_zeros(*leading, size, dtype=dtype) for size in self.state_sizes()])
 
     def _state_dtype(self, x: Tensor) -> torch.dtype:
         """Return the dtype of a state: torch's in its LSTM and GRU, elsewhere that of accumulation."""
@@ -398,10 +405,6 @@ class RecurrentModule(nn.RNNBase):
         if masks.zoneout is not None or not self.zoneout:
             return masks.zoneout
         return (self.zoneout,) * len(self.cell.states)
-
-    def _drops(self, layer: int) -> bool:
-        """Whether dropout acts on that layer's output."""
-        return self.training and self.dropout > 0 and layer < self.num_layers - 1
 
     def project(self, x: Tensor, weights: Weights, add_bias: bool = True) -> Tensor:
         """Compute W_ih x + b of all gates, each gate normalised with `layer_norm`."""

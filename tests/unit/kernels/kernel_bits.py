@@ -27,12 +27,11 @@ from gatedrnn.kernels.cpu import products
 from gatedrnn.kernels.cpu.compile import folders
 from gatedrnn.kernels.cpu.products import add_product, packed, padded
 from gatedrnn.kernels.cpu.views import flat
+from gatedrnn.kinds import kernel_of
 from gatedrnn.kinds.block.cpu import block_scan, block_scan_gradient, block_step
 from gatedrnn.kinds.loop.cpu import Recurrence, loop_cells, loop_cells_gradient
-from gatedrnn.kinds.loop.path import loop_program
 from gatedrnn.kinds.loop.step import loop_step
 from gatedrnn.kinds.scan.cpu import scan, scan_gradient
-from gatedrnn.kinds.scan.path import cell_program
 from gatedrnn.kinds.scan.rows import bare_scan
 from gatedrnn.kinds.scan.step import stack_step
 from gatedrnn.registry import CELLS
@@ -88,7 +87,7 @@ SIZES = (ONE, Shape(5, 3, 37), Shape(23, 300, 70), Shape(9, 513, 257))
 
 
 def of_scan(cell, new, shape):
-    program, (batch, steps, channels, *_) = cell_program(cell), shape
+    program, (batch, steps, channels, *_) = kernel_of(cell).program, shape
     rows = shape.masked * program.gates + len(program.diagonals)
     x, by_channel = new(batch, steps, program.gates * channels), new(rows * channels) if rows else None
     h0, mask = new(batch, channels), new.flags(shape.masked, batch, steps, share=0.75)
@@ -120,7 +119,7 @@ def of_block_scan(size, new, shape):
 
 
 def of_elementwise_loop(cell, new, shape):
-    program, (batch, steps, channels, *_) = cell_program(cell), shape
+    program, (batch, steps, channels, *_) = kernel_of(cell).program, shape
     x, starts = new(batch, steps, program.gates * channels), [new(batch, channels) for _ in program.states]
     by_channel = new((shape.masked * program.gates + len(program.diagonals)) * channels)
     mask, resets = (new.flags(there, batch, steps, share=0.75) for there in (shape.masked, shape.cut))
@@ -133,7 +132,7 @@ def of_elementwise_loop(cell, new, shape):
 
 
 def of_loop_cell(cell, new, shape):
-    program, (batch, steps, channels, *_) = loop_program(cell), shape
+    program, (batch, steps, channels, *_) = kernel_of(cell).program, shape
     size = channels * cell.block_size
     width, carried = 2 if cell.projects_state and shape.masked else size, len(program.carried)
     small = 2.0 ** -math.ceil(math.log2(size) / 2)
@@ -166,10 +165,10 @@ def of_stack(cell, new, shape):
         for matrix, bias, own in zip(matrices, biases, diagonals, strict=True):
             second = new(gates, channels, spread=small), bias, bias if cell.recurrent_bias else None
             weights += [matrix, *second, *own]
-        output, after = loop_step(loop_program(cell), x, weights, before)
+        output, after = loop_step(kernel_of(cell).program, x, weights, before)
     else:
         own = [weight for layer in diagonals for weight in layer]
-        output, after = stack_step(cell_program(cell), x, layers, [*matrices, *biases, *own], True, before)
+        output, after = stack_step(kernel_of(cell).program, x, layers, [*matrices, *biases, *own], True, before)
     yield from (output, *after)
 
 
@@ -205,7 +204,7 @@ def kernels():
             yield f"scan of {cell.word}", partial(of_scan, cell), SCANS, _floats(cell)
         elif isinstance(cell, ElementwiseLoopEquations):
             yield f"loop of {cell.word}", partial(of_elementwise_loop, cell), WHOLE, ("float32",)
-        elif isinstance(cell, LoopEquations) and loop_program(cell) is not None:
+        elif isinstance(cell, LoopEquations) and kernel_of(cell).program is not None:
             yield f"loop of {cell.word}", partial(of_loop_cell, cell), LOOPS, ("float32",)
         else:
             continue
@@ -214,7 +213,7 @@ def kernels():
 
 def _floats(cell):
     """float64 too where no function is the C library's."""
-    row = cell_program(cell).plain.forward
+    row = kernel_of(cell).program.plain.forward
     used = {row.graph.nodes[value].operation for value in row.graph.needed(row.writes.values())}
     return tuple(FLOATS) if used.isdisjoint(COSTLY - {"div", "sqrt"}) else ("float32",)
 

@@ -13,15 +13,14 @@ from gatedrnn import RecurrentLayer, register
 from gatedrnn.cells.mgu import MGUEquations
 from gatedrnn.cells.mingru import MinGRUEquations
 from gatedrnn.equations import Diagonal, ElementwiseLoopEquations
-from gatedrnn.kinds import programs
+from gatedrnn.kinds import kernel_of, programs
 from gatedrnn.kinds.loop.op import loop_cell
-from gatedrnn.kinds.loop.path import loop_program
 from gatedrnn.kinds.scan import step
 from gatedrnn.kinds.scan.op import scan
 from gatedrnn.registry import CELLS
 
 NAMES = (*laws.KERNEL_LOOP_CELLS, *laws.DIAGONAL_CELLS)
-SEPARATE = next(name for name in laws.KERNEL_LOOP_CELLS if loop_program(laws.EQUATIONS[name]).separate)
+SEPARATE = next(name for name in laws.KERNEL_LOOP_CELLS if kernel_of(laws.EQUATIONS[name]).program.separate)
 """Whose recurrent products have gradients of their own, which no layer asks."""
 CELL = Axis(fast=(*axis(laws.EQUATIONS, NAMES).fast, SEPARATE), every=NAMES)
 
@@ -30,7 +29,7 @@ def arguments_of(kernel, names, batch=2, steps=5, size=3):
     """The arguments of the op: all that the cell has, h projected where that belongs to it."""
     cell = LOOP_KERNELS[kernel]
     size = size if size % cell.block_size == 0 else 2 * size
-    carried = len(loop_program(cell).carried)
+    carried = len(kernel_of(cell).program.carried)
     gates, width = len(cell.projections), 2 if cell.projects_state else size
     new = lambda *shape: torch.randn(*shape, dtype=torch.float64, requires_grad=True)  # noqa: E731
     flags = flags_of(names, batch, steps)

@@ -11,10 +11,10 @@ from gatedrnn.cells import lstm_normalized
 from gatedrnn.kinds import definition, kernel_of
 from gatedrnn.kinds.loop import cpu as loop_cpu
 from gatedrnn.kinds.loop import op as loop_op
+from gatedrnn.kinds.loop import path as loop_path
 from gatedrnn.kinds.scan import cpu as scan_cpu
 from gatedrnn.kinds.scan import definition as scan_definition
 from gatedrnn.kinds.scan import op as scan_op
-from gatedrnn.kinds.scan import path as scan_path
 from gatedrnn.kinds.torch import path as torch_path
 from gatedrnn.kinds.torch.segments import Segments
 from gatedrnn.layers import layer, module, wrappers
@@ -51,7 +51,7 @@ MUTATIONS = [
     ("qrnn", wrappers, "_of_the_last_real_step", "last_real > cut", "last_real >= cut"),
     ("janet", cells.JANETEquations, "step", "self.beta - s_t", "-s_t"),
     ("mingru", scan_definition, "coefficients_of", "drive * dropped.unsqueeze(1)", "drive"),
-    ("mingru", scan_path, "_cuts", "if direction.resets is None or not direction.reverse", "if True"),
+    ("mingru", loop_path, "cuts_of", "and direction.reverse", "and False"),
     ("mgu", definition, "iterate", "z if t is None else t for", "z if t is None else t.roll(1, 0) for"),
     ("mgu", loop_op, "loop_in_kernel", "zero_masked_steps(h, mask)", "h"),
     ("mgu", loop_op, "_before_each_step", "if reverse else", "if not reverse else"),
@@ -62,7 +62,7 @@ MUTATIONS = [
     ("gru", torch_path, "_last_valid", "lengths - 1", "lengths - 2"),
     ("gru", Segments, "start", "hx[self.first.clamp(min=0)], 0", "hx[self.first.clamp(min=0)], 1"),
     ("gru", definition, "reversed_resets", "resets[:, 1:]", "resets[:, :-1]"),
-    ("gru", RecurrentLayer, "_run", "tuple(s[index] for s in state)", "tuple(s[0] for s in state)"),
+    ("gru", RecurrentLayer, "_run", "[s[index] for s in state]", "[s[0] for s in state]"),
     ("gru", module.RecurrentModule, "project", ".flatten(-2)", ".flatten(-2) + 0.1"),
     ("gru", layer, "repacked", "output[like.sorted_indices]", "output"),
 ]  # fmt: skip

@@ -2,15 +2,14 @@
 
 from collections.abc import Sequence
 from functools import cache
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from gatedrnn.equations import BlockScanEquations, split_gates
+from gatedrnn.equations import BlockScanEquations, Equations, split_gates
 from gatedrnn.kernels.backends import accumulation_dtype
 from gatedrnn.kinds.block.op import block_scan, block_step, choose_block_backend, has_block_step
-from gatedrnn.kinds.definition import ZoneoutMask, reversed_resets
+from gatedrnn.kinds.definition import ZoneoutMask
 from gatedrnn.kinds.kind import (
     CellFacts,
     Direction,
@@ -27,10 +26,11 @@ from gatedrnn.kinds.kind import (
     Tracking,
     is_of,
 )
+from gatedrnn.kinds.loop.path import cuts_of
 from gatedrnn.kinds.scan.definition import shown
 from gatedrnn.kinds.scan.path import NO_RECURRENT_WEIGHTS
 from gatedrnn.kinds.stream import WeightSize, plain_states, plain_weights, state_shapes
-from gatedrnn.shapes import Series, Step
+from gatedrnn.shapes import Hidden, Series, Step
 
 ROTATING = Tracking(
     "rotating",
@@ -55,9 +55,7 @@ OWN_KERNEL = "one kernel scans the blocks of every such cell, and reads their ma
 
 
 def _run(layer: LayerView, direction: Direction) -> SeriesResult:
-    cell, weights, mask, resets = layer.cell, direction.weights, direction.mask, direction.resets
-    if direction.reverse and resets is not None:
-        resets = reversed_resets(resets)
+    cell, weights, mask, resets = layer.cell, direction.weights, direction.mask, cuts_of(direction)
     projected = layer.project(direction.x, weights)
     wide = accumulation_dtype(projected.dtype)
     gates = split_gates(len(cell.projections), projected.to(wide))
@@ -105,13 +103,13 @@ def _sizes(
     return sizes
 
 
-class BlockKind(Kind):
+class BlockKind(Kind[BlockScanEquations]):
     """Cells whose gates read the input alone and whose channels are mixed in small blocks."""
 
-    def claims(self, cell: Any) -> bool:
+    def claims(self, cell: Equations | type[Equations]) -> bool:
         return is_of(cell, BlockScanEquations)
 
-    def facts(self, cell: Any) -> CellFacts:
+    def facts(self, cell: BlockScanEquations | type[BlockScanEquations]) -> CellFacts:
         return CellFacts(
             NO_RECURRENT_WEIGHTS, signs=cell.straight_through, bias_is_decay=cell.clamped_decay,
             begins_with_kept=cell.begins_keeping,
@@ -147,15 +145,15 @@ class BlockKind(Kind):
         return Kernel(device, dtype, missing=OWN_KERNEL)
 
     def backends(self, layer: LayerView) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(("reference", "torch", choose_block_backend(layer.kernel.device).backend)))
+        return tuple(dict.fromkeys(("reference", "torch", choose_block_backend(layer.kernel().device).backend)))
 
     def path(self, layer: LayerView, asked: Pass) -> Path:
-        (chosen, reason), backend = choose_block_backend(layer.kernel.device), layer.configuration.backend
+        (chosen, reason), backend = choose_block_backend(layer.kernel().device), layer.configuration.backend
         if backend != "auto":
             chosen, reason = backend, f"backend={backend!r} asks for it"
         return Path(f"one block_scan, backend {chosen}", reason, _run)
 
-    def stream(self, layer: LayerView, x: Step, hx: Any) -> StepResult | None:
+    def stream(self, layer: LayerView, x: Step, hx: Hidden | None) -> StepResult | None:
         shapes, cell = state_shapes(layer, x), layer.cell
         if shapes is None or not has_block_step(cell, x.device):
             return None

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from functools import cache
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -62,7 +61,7 @@ def stepping_path(layer: LayerView, asked: Pass, without: str | None, in_kernel:
 
 def without_kernel(layer: LayerView, zones_out: bool) -> str | None:
     """Return why no kernel runs all steps; None if one does."""
-    return layer.kernel.missing or ("zoneout changes the state between steps" if zones_out else None)
+    return layer.kernel().missing or ("zoneout changes the state between steps" if zones_out else None)
 
 
 def in_torch_steps(layer: LayerView, direction: Direction) -> SeriesResult:
@@ -127,16 +126,8 @@ def loop_insides(cell: Equations, sums: dict[str, Series]) -> Insides:
     return Insides(gates, signed[0] if signed else None)
 
 
-class LoopKind(Kind):
-    """Cells whose gates read the state through a matrix."""
-
-    def claims(self, cell: Any) -> bool:
-        return is_of(cell, LoopEquations)
-
-    def facts(self, cell: Any) -> CellFacts:
-        refused = {"zoneout": "mixes each state by itself, and those of {names} belong together; leave it at 0"}
-        gaps = GapsTaken(features=cell.gap_features) if is_of(cell, GappedLoopEquations) else None
-        return CellFacts(refused if cell.joint_states else {}, gaps, iterates=True)
+class LoopBase(Kind[LoopEquations]):
+    """What the kinds of cells share whose gates read the state through a matrix."""
 
     def shapes(self, cell: LoopEquations, hidden_size: int, width: int, bias: bool) -> dict[str, tuple[int, ...]]:
         rows = len(cell.projections) * hidden_size
@@ -150,16 +141,16 @@ class LoopKind(Kind):
                 shapes["bias_gap"] = (hidden_size,)
         return shapes
 
-    def calls(self, cell: Equations, inputs: SampleInputs) -> list[MethodCall]:
+    def calls(self, cell: LoopEquations, inputs: SampleInputs) -> list[MethodCall]:
         return loop_calls(cell, inputs)
 
-    def insides(self, cell: Equations, sums: dict[str, Series], diagonals: Sequence[Tensor]) -> Insides:
+    def insides(self, cell: LoopEquations, sums: dict[str, Series], diagonals: Sequence[Tensor]) -> Insides:
         return loop_insides(cell, sums)
 
-    def tracking(self, cell: Equations) -> Tracking:
+    def tracking(self, cell: LoopEquations) -> Tracking:
         return STATE_DEPENDENT
 
-    def kernel(self, cell: Equations, device: torch.device, dtype: torch.dtype) -> Kernel:
+    def kernel(self, cell: LoopEquations, device: torch.device, dtype: torch.dtype) -> Kernel:
         program = programs.program_for(cell, trace_loop) if has_cpu_kernels(device) else None
         if program is None:
             missing = programs.why_no_program(cell, trace_loop) or f"no kernel runs {cell.name} here"
@@ -169,14 +160,8 @@ class LoopKind(Kind):
             missing = None
         return Kernel(device, dtype, program, missing)
 
-    def backends(self, layer: LayerView) -> tuple[str, ...]:
-        return ("reference",) if without_kernel(layer, layer.configuration.zoneout > 0) else ("reference", "native")
-
-    def path(self, layer: LayerView, asked: Pass) -> Path:
-        return stepping_path(layer, asked, without_kernel(layer, asked.zones_out), _in_kernel)
-
     def stream(self, layer: LayerView, x: Step, hx: Hidden | None) -> StepResult | None:
-        shapes, program = state_shapes(layer, x), layer.kernel.program
+        shapes, program = state_shapes(layer, x), layer.kernel().program
         if shapes is None or program is None:
             return None
         configuration = layer.configuration
@@ -190,6 +175,24 @@ class LoopKind(Kind):
         from gatedrnn.kinds.loop.step import loop_step  # which needs Numba
 
         return loop_step(program, x.contiguous(), weights, state)
+
+
+class LoopKind(LoopBase):
+    """Cells that run by our kernel or step by step."""
+
+    def claims(self, cell: Equations | type[Equations]) -> bool:
+        return is_of(cell, LoopEquations)
+
+    def facts(self, cell: LoopEquations | type[LoopEquations]) -> CellFacts:
+        refused = {"zoneout": "mixes each state by itself, and those of {names} belong together; leave it at 0"}
+        gaps = GapsTaken(features=cell.gap_features) if is_of(cell, GappedLoopEquations) else None  # type: ignore[union-attr]
+        return CellFacts(refused if cell.joint_states else {}, gaps, iterates=True)
+
+    def backends(self, layer: LayerView) -> tuple[str, ...]:
+        return ("reference",) if without_kernel(layer, layer.configuration.zoneout > 0) else ("reference", "native")
+
+    def path(self, layer: LayerView, asked: Pass) -> Path:
+        return stepping_path(layer, asked, without_kernel(layer, asked.zones_out), _in_kernel)
 
 
 LOOP = LoopKind()

@@ -7,17 +7,15 @@ Heinsen 2023 (arXiv:2311.06281), as in Feng et al. 2024 (arXiv:2410.01201), appe
 A_t grows with t, and its last digits are lost when the two terms cancel; the error of the linear form does not grow.
 """
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
-from gatedrnn.equations import ConvexScanEquations
-from gatedrnn.kernels.backends import accumulation_dtype, plain_torch_only
+from gatedrnn.equations import ConvexScanEquations, Equations, ScanEquations
+from gatedrnn.kernels.backends import accumulation_dtype, values_unknown
 from gatedrnn.kinds.kind import CellFacts, Direction, LayerView, Pass, Path, SeriesResult, StepResult, is_of
 from gatedrnn.kinds.scan.definition import coefficients_of, gates_of, shown
-from gatedrnn.kinds.scan.path import ScanKind
-from gatedrnn.shapes import Series, State, StateTuple, Step
+from gatedrnn.kinds.scan.path import SCAN, ScanBase
+from gatedrnn.shapes import Hidden, Series, State, Step
 
 
 def log_space_scan(decay: Series, drive: Series, h0: State, reverse: bool = False) -> tuple[Series, State]:
@@ -56,14 +54,14 @@ def _has_logarithm(h: State) -> bool:
     return bool((h > 0).all() if h.requires_grad else (h >= 0).all())
 
 
-class LogSpaceKind(ScanKind):
+class LogSpaceKind(ScanBase):
     """Scan cells that run whole sequences by the paper's scan over logarithms."""
 
-    def claims(self, cell: Any) -> bool:
+    def claims(self, cell: Equations | type[Equations]) -> bool:
         return is_of(cell, ConvexScanEquations) and getattr(cell, "log_space", False)
 
-    def facts(self, cell: Any) -> CellFacts:
-        facts = super().facts(cell)
+    def facts(self, cell: ScanEquations | type[ScanEquations]) -> CellFacts:
+        facts = SCAN.facts(cell)
         why = "makes steps without a logarithm, so log_space cannot run it; leave one out"
         return facts._replace(refused={**facts.refused, "zoneout": why, "state_dropout": why})
 
@@ -75,15 +73,11 @@ class LogSpaceKind(ScanKind):
             raise ValueError("log_space takes no gaps; use log_space=False")
         if asked.direction is not None and asked.direction.resets is not None:
             raise ValueError("log_space cannot reset a state: log 0 is infinite; use log_space=False")
-        unknown = torch.compiler.is_compiling() or plain_torch_only()
-        if asked.direction is not None and not unknown and not all(map(_has_logarithm, asked.direction.state)):
+        if asked.direction is not None and not values_unknown() and not _has_logarithm(asked.direction.state[0]):
             raise ValueError("log_space needs hx None or positive (0 if it needs no gradient): it takes its logarithm")
         return Path("the scan over logarithms", "log_space=True asks for the paper's own", _run)
 
-    def stream(self, layer: LayerView, x: Step, hx: Any) -> StepResult | None:
-        return None
-
-    def step(self, layer: LayerView, x: Step, state: StateTuple) -> StepResult | None:
+    def stream(self, layer: LayerView, x: Step, hx: Hidden | None) -> StepResult | None:
         return None
 
 

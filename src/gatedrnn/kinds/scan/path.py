@@ -5,7 +5,6 @@ Cells that read their states through diagonal weights run all their steps in one
 
 from collections.abc import Sequence
 from functools import cache
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -27,7 +26,7 @@ from gatedrnn.kernels.backends import (
     plain_torch_only,
 )
 from gatedrnn.kinds import programs
-from gatedrnn.kinds.definition import gaps_between_real_steps, reversed_resets
+from gatedrnn.kinds.definition import gaps_between_real_steps
 from gatedrnn.kinds.kind import (
     CellFacts,
     Direction,
@@ -64,7 +63,7 @@ from gatedrnn.kinds.stream import (
     state_shapes,
     takes_products,
 )
-from gatedrnn.shapes import Channels, Flags, Series, StateTuple, Step
+from gatedrnn.shapes import Channels, Hidden, Series, StateTuple, Step
 
 POSITIVE = Tracking(
     "positive",
@@ -106,11 +105,11 @@ def _gates_in_torch(layer: LayerView, direction: Direction) -> SeriesResult:
     if gaps is not None:
         gaps = gaps_between_real_steps(gaps, mask, direction.resets, direction.reverse)
     projected = layer.project(direction.x, direction.weights)
-    gates, resets = gates_of(cell, projected), _cuts(layer, direction)
+    gates, resets = gates_of(cell, projected), cuts_of(direction)
     decay, drive = coefficients_of(
         cell, gates, _diagonals(cell, direction.weights), mask, gaps, direction.dropped, direction.zoneout
     )
-    reset_state = _reset_state(direction.weights, resets)
+    reset_state = None if resets is None else direction.weights.get("initial_state")
     h, last = linear_scan(
         decay, drive, direction.state[0].to(drive.dtype), resets=resets,
         reset_state=None if reset_state is None else reset_state.to(drive.dtype), reverse=direction.reverse,
@@ -120,15 +119,19 @@ def _gates_in_torch(layer: LayerView, direction: Direction) -> SeriesResult:
 
 
 def _in_one_kernel(layer: LayerView, direction: Direction) -> SeriesResult:
-    output, last = in_kernel(layer, direction, direction.state[0], _cuts(layer, direction))
+    output, last = in_kernel(layer, direction, direction.state[0])
     return layer.project_output(output, direction.weights), (last,)
 
 
-def in_kernel(layer: LayerView, direction: Direction, starts: Tensor, resets: Flags | None) -> tuple[Series, Tensor]:
+def in_kernel(layer: LayerView, direction: Direction, starts: Tensor) -> tuple[Series, Tensor]:
     """Run gates and scan in one pass, with the input projection on a CPU; states side by side."""
     cell, x, weights = layer.cell, direction.x, direction.weights
-    by_channel = joined_by_channel(weights.get("bias_ih"), _diagonals(cell, weights))
-    others = direction.mask, resets, _reset_state(weights, resets), cell.word, direction.reverse, True
+    by_channel, resets, reset_state = weights.get("bias_ih"), direction.resets, None
+    if cell.diagonals:
+        by_channel = joined_by_channel(by_channel, _diagonals(cell, weights))
+    if resets is not None:
+        resets, reset_state = cuts_of(direction), weights.get("initial_state")
+    others = direction.mask, resets, reset_state, cell.word, direction.reverse, True
     # On a GPU a bias in the product costs nothing, so that the product stays torch's.
     if layer.configuration.layer_norm or not isinstance(cell, ScanEquations) or x.device.type != "cpu":
         projected = layer.project(x, weights, add_bias=False)
@@ -143,20 +146,8 @@ def in_kernel(layer: LayerView, direction: Direction, starts: Tensor, resets: Fl
     return scan(x, None, weight, by_channel, starts.to(accumulation_dtype(x.dtype)), *others)[:2]
 
 
-def _cuts(layer: LayerView, direction: Direction) -> Flags | None:
-    """Return the resets in the order of the run."""
-    if direction.resets is None or not direction.reverse:
-        return direction.resets
-    return reversed_resets(direction.resets)
-
-
 def _diagonals(cell: Equations, weights: Weights) -> list[Channels]:
     return [weights[f"weight_{name}"] for name in cell.diagonals]
-
-
-def _reset_state(weights: Weights, resets: Flags | None) -> Channels | None:
-    """Return the state after a reset; None for zeros, and without resets."""
-    return None if resets is None else weights.get("initial_state")
 
 
 @cache
@@ -184,9 +175,9 @@ def diagonal_shapes(cell: Equations, hidden_size: int) -> dict[str, tuple[int, .
     return {f"weight_{name}": (hidden_size,) for name in cell.diagonals}
 
 
-def _stream(layer: LayerView, x: Step, hx: Any) -> StepResult | None:
+def _stream(layer: LayerView, x: Step, hx: Hidden | None) -> StepResult | None:
     """Run a step of few rows: products, gates and states of all layers in one call, or the products by a library."""
-    shapes, cell, kernel = state_shapes(layer, x), layer.cell, layer.kernel
+    shapes, cell, kernel = state_shapes(layer, x), layer.cell, layer.kernel()
     program = kernel.program
     if shapes is None or program is None or kernel.device.type != "cpu":
         return None
@@ -209,7 +200,7 @@ def _step(layer: LayerView, x: Step, state: StateTuple) -> StepResult | None:
     """Run a step of any number of rows with one call for gates and state of each layer, for low latency."""
     cell, before, configuration = layer.cell, state[0].contiguous(), layer.configuration
     plain = not configuration.zoneout and not (layer.training and configuration.dropout)
-    half, program = torch.float16 in (x.dtype, autocast_dtype(x.device)), layer.kernel.program
+    half, program = torch.float16 in (x.dtype, autocast_dtype(x.device)), layer.kernel().program
     if not plain or half or configuration.backend == "reference" or program is None or not x.is_cpu:
         return None
     if torch.is_grad_enabled() or observed(x) or not isinstance(cell, ScanEquations):
@@ -232,15 +223,8 @@ def _step(layer: LayerView, x: Step, state: StateTuple) -> StepResult | None:
     return x, (after,)
 
 
-class ScanKind(Kind):
-    """Cells whose gates read the input alone, channel by channel."""
-
-    def claims(self, cell: Any) -> bool:
-        return is_of(cell, ScanEquations)
-
-    def facts(self, cell: Any) -> CellFacts:
-        gaps = GapsTaken(mixes=is_of(cell, ConvexScanEquations)) if is_of(cell, GappedScanEquations) else None
-        return CellFacts(NO_RECURRENT_WEIGHTS, gaps, bias_is_decay=cell.clamped_decay)
+class ScanBase(Kind[ScanEquations]):
+    """What the kinds of cells share whose gates read the input alone, channel by channel."""
 
     def shapes(self, cell: ScanEquations, hidden_size: int, width: int, bias: bool) -> dict[str, tuple[int, ...]]:
         learned = {"initial_state": (hidden_size,)} if cell.learns_initial_state else {}
@@ -267,7 +251,7 @@ class ScanKind(Kind):
         decay, _ = cell.coefficients(*(SPREAD * torch.randn(rows, DRAWS, generator=generator)))
         return SIGNED if bool((decay < 0).any()) else POSITIVE
 
-    def kernel(self, cell: Any, device: torch.device, dtype: torch.dtype) -> Kernel:
+    def kernel(self, cell: ScanEquations, device: torch.device, dtype: torch.dtype) -> Kernel:
         if device.type != "cuda":
             return cell_kernel(cell, device, dtype)
         of_cell = programs.program_for(cell, trace_cell)
@@ -275,11 +259,22 @@ class ScanKind(Kind):
         program = None if of_cell is None or cell.diagonals else programs.program_for(cell, trace_tiles)
         return Kernel(device, dtype, program, None if program else _why_none(cell))
 
+
+class ScanKind(ScanBase):
+    """Cells that run by one scan."""
+
+    def claims(self, cell: Equations | type[Equations]) -> bool:
+        return is_of(cell, ScanEquations)
+
+    def facts(self, cell: ScanEquations | type[ScanEquations]) -> CellFacts:
+        gaps = GapsTaken(mixes=is_of(cell, ConvexScanEquations)) if is_of(cell, GappedScanEquations) else None
+        return CellFacts(NO_RECURRENT_WEIGHTS, gaps, bias_is_decay=cell.clamped_decay)
+
     def backends(self, layer: LayerView) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(("reference", choose_backend(layer.kernel.device).backend)))
+        return tuple(dict.fromkeys(("reference", choose_backend(layer.kernel().device).backend)))
 
     def path(self, layer: LayerView, asked: Pass) -> Path:
-        kernel, backend = layer.kernel, layer.configuration.backend
+        kernel, backend = layer.kernel(), layer.configuration.backend
         chosen, reason = choose_backend(kernel.device)
         if backend == "reference":
             return Path("one linear_scan, backend reference", "backend='reference' asks for it", _gates_in_torch)
@@ -303,7 +298,7 @@ class ScanKind(Kind):
             return Path(f"one linear_scan, backend {chosen}", f"{between}; {reason}", _gates_in_torch)
         return Path(f"one kernel for gates and scan, backend {chosen}", reason, _in_one_kernel)
 
-    def stream(self, layer: LayerView, x: Step, hx: Any) -> StepResult | None:
+    def stream(self, layer: LayerView, x: Step, hx: Hidden | None) -> StepResult | None:
         return _stream(layer, x, hx)
 
     def step(self, layer: LayerView, x: Step, state: StateTuple) -> StepResult | None:
@@ -313,33 +308,35 @@ class ScanKind(Kind):
 def _all_steps(layer: LayerView, direction: Direction) -> SeriesResult:
     wide, state = accumulation_dtype(direction.x.dtype), direction.state
     starts = torch.cat([s.to(wide) for s in state], dim=1)
-    output, last = in_kernel(layer, direction, starts, cuts_of(direction))
+    output, last = in_kernel(layer, direction, starts)
     states = (s.to(before.dtype) for s, before in zip(last.chunk(len(state), dim=1), state, strict=True))
     return layer.project_output(output, direction.weights), tuple(states)
 
 
-class ElementwiseKind(Kind):
+class ElementwiseKind(Kind[ElementwiseLoopEquations]):
     """Cells whose gates read the state through diagonal weights alone."""
 
-    def claims(self, cell: Any) -> bool:
+    def claims(self, cell: Equations | type[Equations]) -> bool:
         return is_of(cell, ElementwiseLoopEquations)
 
-    def facts(self, cell: Any) -> CellFacts:
+    def facts(self, cell: ElementwiseLoopEquations | type[ElementwiseLoopEquations]) -> CellFacts:
         return CellFacts(NO_RECURRENT_WEIGHTS, iterates=True)
 
-    def shapes(self, cell: Equations, hidden_size: int, width: int, bias: bool) -> dict[str, tuple[int, ...]]:
+    def shapes(
+        self, cell: ElementwiseLoopEquations, hidden_size: int, width: int, bias: bool
+    ) -> dict[str, tuple[int, ...]]:
         return diagonal_shapes(cell, hidden_size)
 
-    def calls(self, cell: Equations, inputs: SampleInputs) -> list[MethodCall]:
+    def calls(self, cell: ElementwiseLoopEquations, inputs: SampleInputs) -> list[MethodCall]:
         return loop_calls(cell, inputs)
 
-    def insides(self, cell: Equations, sums: dict[str, Series], diagonals: Sequence[Tensor]) -> Insides:
+    def insides(self, cell: ElementwiseLoopEquations, sums: dict[str, Series], diagonals: Sequence[Tensor]) -> Insides:
         return loop_insides(cell, sums)
 
-    def tracking(self, cell: Equations) -> Tracking:
+    def tracking(self, cell: ElementwiseLoopEquations) -> Tracking:
         return CHANNELWISE
 
-    def kernel(self, cell: Equations, device: torch.device, dtype: torch.dtype) -> Kernel:
+    def kernel(self, cell: ElementwiseLoopEquations, device: torch.device, dtype: torch.dtype) -> Kernel:
         return cell_kernel(cell, device, dtype)
 
     def backends(self, layer: LayerView) -> tuple[str, ...]:
@@ -351,7 +348,7 @@ class ElementwiseKind(Kind):
             return Path("the step loop in torch", "state_dropout acts where gates read the state", in_torch_steps)
         return stepping_path(layer, asked, without, _all_steps)
 
-    def stream(self, layer: LayerView, x: Step, hx: Any) -> StepResult | None:
+    def stream(self, layer: LayerView, x: Step, hx: Hidden | None) -> StepResult | None:
         return _stream(layer, x, hx)
 
 

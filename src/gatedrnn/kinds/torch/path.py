@@ -21,7 +21,7 @@ import torch
 from torch import _VF, Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
-from gatedrnn.equations import LoopEquations, TorchKernel
+from gatedrnn.equations import Equations, LoopEquations, TorchKernel
 from gatedrnn.errors import BackendUnavailable
 from gatedrnn.kernels.backends import (
     DTYPES,
@@ -46,12 +46,12 @@ from gatedrnn.kinds.kind import (
     Weights,
     is_of,
 )
-from gatedrnn.kinds.loop.path import LOOP, LoopKind, without_kernel
+from gatedrnn.kinds.loop.path import LOOP, LoopBase
 from gatedrnn.kinds.stream import PLAIN
 from gatedrnn.kinds.torch.op import call_kernel, torch_rnn
 from gatedrnn.kinds.torch.segments import Segments, left_aligned, reorder
 from gatedrnn.names import REGULARISERS
-from gatedrnn.shapes import Flags, Series, State, StateTuple, Step
+from gatedrnn.shapes import Flags, Hidden, Series, State, StateTuple
 
 MAX_STEPS_WITH_GRADIENTS, MAX_STEPS_WITHOUT = 8, 16
 """Steps up to which torch's GRU is faster than ours, which is the faster one over long sequences: without mask and
@@ -75,7 +75,7 @@ def _is_torchs(layer: LayerView, asked: Pass) -> bool:
         return False
     if not _kernel(layer).slower_than_native or _has_few_steps(asked):
         return True
-    return plain_torch_only() or _is_expanded(layer) or without_kernel(layer, asked.zones_out) is not None
+    return layer.kernel().missing is not None or plain_torch_only() or _is_expanded(layer)
 
 
 def _has_few_steps(asked: Pass) -> bool:
@@ -246,29 +246,28 @@ def _takes(x: Any, hx: Any, states: int) -> bool:
     return bool(h.dim() == 2 and c.dim() == 2 and h.dtype == x.dtype and c.dtype == x.dtype)
 
 
-class TorchsOwn(TorchLayers):
+class _TorchsOwn(TorchLayers):
     """torch's LSTM and GRU, by their own kernels wherever these are the faster ones."""
 
     def name(self, cell: Any) -> str:
         return str(cell.torch_kernel.mode)
 
-    def module(self, layer: Any, single: bool) -> tuple[nn.Module | None, str]:
-        cell, name = layer.cell, layer.cell.torch_kernel.mode
+    def module(self, layer: LayerView, single: bool) -> tuple[nn.Module | None, str]:
+        cell, of, name = layer.cell, layer.configuration, layer.cell.torch_kernel.mode
         if not cell.recurrent_bias:
-            why = (
-                "torch.nn has no cell of its kind" if single else "torch's GRU applies the reset gate after the product"
-            )
-            return None, why
+            if single:
+                return None, "torch.nn has no cell of its kind"
+            return None, "torch's GRU applies the reset gate after the product"
         if single:
             make: Any = getattr(nn, f"{name}Cell")
-            return make(layer.input_size, layer.hidden_size, layer.bias, device="meta"), ""
+            return make(of.input_size, of.hidden_size, of.bias, device="meta"), ""
         for setting in (*REGULARISERS, "layer_norm"):
-            if getattr(layer, setting):
+            if getattr(of, setting):
                 return None, f"torch.nn has no {setting}"
         names = ("num_layers", "bias", "batch_first", "dropout", "bidirectional")
-        arguments = {each: getattr(layer, each) for each in (*names, *(("proj_size",) if layer.proj_size else ()))}
+        arguments = {each: getattr(of, each) for each in (*names, *(("proj_size",) if of.proj_size else ()))}
         make = getattr(nn, name)
-        return make(layer.input_size, layer.hidden_size, **arguments, device="meta"), ""
+        return make(of.input_size, of.hidden_size, **arguments, device="meta"), ""
 
     def check_sizes(self, cell: Any, hidden_size: int, proj_size: int) -> None:
         if proj_size and not cell.torch_kernel.projects:
@@ -283,28 +282,31 @@ class TorchsOwn(TorchLayers):
         # torch's own kernels write step after step, whatever the order of axes.
         return output.transpose(0, 1).contiguous().transpose(0, 1)
 
-    def call(self, layer: LayerView, x: Any, hx: Any) -> tuple[Tensor, Any] | None:
+    def call(self, layer: LayerView, x: Any, hx: Any) -> tuple[Tensor, Hidden] | None:
         # With as few checks before torch's kernel as can be: a step of few rows takes no longer than those of the
         # general path.
         if type(x) is not Tensor or x.dim() != 3 or x.dtype not in DTYPES or not x.is_cpu or observed(x):
             return None
-        of, training = layer.configuration, layer.training
+        cell, of, training = layer.cell, layer.configuration, layer.training
         if of.backend not in ("auto", "torch") or torch.is_autocast_enabled("cpu") or (training and of.regularised):
+            return None
+        if not cell.recurrent_bias or of.layer_norm or of.zoneout:
             return None
         batch, steps, features = x.shape
         if not of.batch_first:
             batch, steps = steps, batch
-        asked = Pass.configured(layer, training)
-        if not batch or not steps or _beyond_torch(layer, asked):
+        if not batch or not steps:
             return None
-        if steps > _max_steps() and not _is_torchs(layer, asked):
+        ours = of.backend == "auto" and cell.torch_kernel.slower_than_native and layer.kernel().missing is None
+        if ours and steps > _max_steps():
             return None
-        weights, dtype = layer.flat_weights(), x.dtype
+        weights: list[Any] = layer.flat_weights()
+        dtype = x.dtype
         for weight in weights:
             if type(weight) not in PLAIN or weight.dtype != dtype:
                 return None
         size, leading = of.hidden_size, of.num_layers * (2 if of.bidirectional else 1)
-        shapes = ((leading, batch, of.proj_size or size), (leading, batch, size))[: len(layer.cell.states)]
+        shapes = ((leading, batch, of.proj_size or size), (leading, batch, size))[: len(cell.states)]
         if weights[0].shape[1] != features:
             return None
         if hx is None:
@@ -323,9 +325,10 @@ class TorchsOwn(TorchLayers):
 
     def stack(self, layer: LayerView, x: Series, state: StateTuple) -> SeriesResult | None:
         asked = Pass.configured(layer, layer.training, x.shape[1])
-        if _by_op() or _has_free_length(x) or not _is_torchs(layer, asked):
+        if not _is_torchs(layer, asked) or _by_op() or _has_free_length(x):
             return None
-        output, *last = call_kernel(x, _in_dtype_of(x, state), layer.flat_weights(), *_options(layer))
+        weights: list[Any] = layer.flat_weights()
+        output, *last = call_kernel(x, _in_dtype_of(x, state), weights, *_options(layer))
         return output, tuple(last)
 
     def packed(self, layer: LayerView, packed: PackedSequence, state: StateTuple) -> PackedResult | None:
@@ -335,10 +338,11 @@ class TorchsOwn(TorchLayers):
         if not (drops or _is_torchs(layer, asked)):
             return None
         states = _in_dtype_of(packed.data, state)
-        output, *last = _packed_call(packed.data, packed.batch_sizes, states, layer.flat_weights(), *_options(layer))
+        weights: list[Any] = layer.flat_weights()
+        output, *last = _packed_call(packed.data, packed.batch_sizes, states, weights, *_options(layer))
         return packed._replace(data=output), tuple(last)
 
-    def step(self, module: Any, x: Step, hx: Any) -> Any:
+    def step(self, module: Any, x: Any, hx: Any) -> Hidden | None:
         cell = module.cell
         if not cell.recurrent_bias or not _takes(x, hx, len(cell.states)) or module.weight_ih.dtype != x.dtype:
             return None
@@ -355,32 +359,33 @@ def _options(layer: LayerView) -> tuple[bool, int, float, bool, bool]:
     return of.bias, of.num_layers, of.dropout, layer.training, of.bidirectional
 
 
-class TorchKind(LoopKind):
+class TorchKind(LoopBase):
     """Cells whose equations torch's own kernels compute."""
 
-    torch_layers = TorchsOwn()
+    torch_layers = _TorchsOwn()
 
-    def claims(self, cell: Any) -> bool:
-        return is_of(cell, LoopEquations) and cell.torch_kernel is not None
+    def claims(self, cell: Equations | type[Equations]) -> bool:
+        return is_of(cell, LoopEquations) and getattr(cell, "torch_kernel", None) is not None
 
-    def facts(self, cell: Any) -> CellFacts:
-        facts = super().facts(cell)
+    def facts(self, cell: LoopEquations | type[LoopEquations]) -> CellFacts:
+        assert cell.torch_kernel is not None
+        facts = LOOP.facts(cell)
         refused = {} if cell.torch_kernel.projects else {"proj_size": NO_PROJECTION}
         return facts._replace(refused={**facts.refused, **refused}, weight_init="torch")
 
     def backends(self, layer: LayerView) -> tuple[str, ...]:
         beyond = _beyond_torch(layer, Pass.configured(layer, training=False))
-        return super().backends(layer) if beyond else (*super().backends(layer), "torch")
+        return LOOP.backends(layer) if beyond else (*LOOP.backends(layer), "torch")
 
     def path(self, layer: LayerView, asked: Pass) -> Path:
         beyond, outside, backend = _beyond_torch(layer, asked), _outside(asked.direction), layer.configuration.backend
         if backend == "torch" and asked.direction is not None and (beyond or outside):
             raise BackendUnavailable("backend 'torch' cannot do this, nor be traced through mask or resets; use 'auto'")
-        free = asked.direction is not None and _has_free_length(asked.direction.x)
-        if outside or free or not _is_torchs(layer, asked):
-            path = super().path(layer, asked)
+        ours = outside or not _is_torchs(layer, asked)
+        if ours or (asked.direction is not None and _has_free_length(asked.direction.x)):
+            path = LOOP.path(layer, asked)
             return path._replace(reason=f"{beyond}; {path.reason}") if beyond and backend == "auto" else path
-        library = {"cpu": "oneDNN where it can, else ATen", "cuda": "cuDNN"}.get(layer.kernel.device.type, "ATen")
+        library = {"cpu": "oneDNN where it can, else ATen", "cuda": "cuDNN"}.get(layer.kernel().device.type, "ATen")
         reason = f"torch has one for {layer.cell.name}"
         if backend == "auto" and _kernel(layer).slower_than_native and _has_few_steps(asked):
             reason += f", the faster one up to {MAX_STEPS_WITH_GRADIENTS} steps, without gradients {MAX_STEPS_WITHOUT}"

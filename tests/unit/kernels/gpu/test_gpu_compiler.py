@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from gatedrnn.cells import MinGRUEquations, NormalizedLSTMEquations
-from gatedrnn.kinds.scan.path import tile_program
+from gatedrnn.kinds import kernel_of
 from gatedrnn.kinds.scan.rows import BARE, bare_tiles
 
 triton = pytest.importorskip("triton", reason="triton is not installed")
@@ -50,7 +50,7 @@ def compile_calls(dtype, channels, cell, full):
     series, states = torch.zeros(2, 128, channels, dtype=dtype), torch.zeros(2, channels)
     flags = torch.zeros(2, 128, dtype=torch.bool)
     h0, mask, *cut = (states, flags, flags, states[0].clone()) if full else (None,) * 4
-    for tiles in (bare_tiles(), tile_program(cell)):
+    for tiles in (bare_tiles(), kernel_of(cell, "cuda").program):
         bare = tiles is bare_tiles()
         x, drive = (series, series.clone()) if bare else (series.repeat(1, 1, tiles.gates), None)
         bias, output = x[0, 0].float() if full and not bare else None, None if full and not bare else series
