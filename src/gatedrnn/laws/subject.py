@@ -56,7 +56,7 @@ class TextCall:
         exec(f"{imports}\n{text}", names)
         self.function: Call = names["call"]
 
-    def __call__(self, module: Module, x: Tensor, state: State = None, **flags: Tensor) -> tuple[Any, State]:
+    def __call__(self, module: Module, x: Tensor, state: State = None, **flags: Tensor) -> tuple[Tensor, State]:
         """Call the module."""
         return self.function(module, x, state, **flags)
 
