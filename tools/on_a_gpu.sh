@@ -39,5 +39,7 @@ run_part tests 200 python -m pytest -q -p no:cacheprovider -m '' -k "$only" --ju
 run_part first_calls 90 python tools/gpu_record.py first-calls $device "$work/first_calls.json"
 # shellcheck disable=SC2086
 run_part bench 180 python -m benchmarks --device $device --only scan layers $sizes --output "$work"
-python tools/gpu_record.py write $device "$work" "$record" || exit 1
+python tools/gpu_record.py write $device "$work" "$record"
+failed=$?
 if [ "$device" = cpu ]; then cat "$record"; fi
+exit $failed
