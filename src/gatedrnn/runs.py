@@ -56,8 +56,8 @@ class Run:
 
     Example:
         >>> run = gatedrnn.train(task="digits", cell="mingru", total_steps=20, baselines="none", progress=False)
-        >>> run.is_finished, run.settings.model.cell
-        (True, 'mingru')
+        >>> run.is_finished, sorted(run.scores)
+        (True, ['test', 'validation'])
     """
 
     def __init__(self, folder: Path | str) -> None:

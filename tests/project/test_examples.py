@@ -11,7 +11,7 @@ import torch
 import gatedrnn
 
 SOURCES = Path(gatedrnn.__file__).parent
-TRAINS = re.compile(r">>> .*gatedrnn\.(?:train|forecast|compare|probe)\(")
+TRAINS = re.compile(r">>> .*(?:gatedrnn\.(?:train|forecast|compare|probe)\(|\.fit\()")
 """The pattern of examples that a fast test has no time for."""
 KNOWN = {"torch": torch, "gatedrnn": gatedrnn, **{name: getattr(gatedrnn, name) for name in gatedrnn.__all__}}
 """The names that an example finds beside those of its module."""
@@ -28,7 +28,8 @@ def with_examples():
             yield pytest.param(name, True, id=f"{name}-trains", marks=pytest.mark.slow)
 
 
-@pytest.mark.parametrize("name, trains", with_examples())
+@pytest.mark.filterwarnings("ignore:The default of config:FutureWarning")  # sktime, of each forecaster
+@pytest.mark.parametrize("name, trains", list(with_examples()))
 def test_the_examples_of_a_module_run(name, trains, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
