@@ -103,7 +103,8 @@ def _drops(subject: Subject) -> bool:
         return True
     try:
         with torch.no_grad():
-            run, x = subject.run_of(deepcopy(subject.module).train()), subject.draw(8, 64, 0)
+            # Many rows of few steps: a step may take long.
+            run, x = subject.run_of(deepcopy(subject.module).train()), subject.draw(64, 8, 0)
             return not torch.equal(run(x.clone())[0], run(x.clone())[0])
     except Exception:  # its own law says what is wrong
         return False
