@@ -6,6 +6,7 @@ import ast
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import structure
@@ -14,6 +15,7 @@ from pages import ROOT
 from sources import modules, package_graph
 
 from gatedrnn import kinds
+from gatedrnn.kernels import private
 from gatedrnn.kinds.kind import Kind
 from gatedrnn.registry import CELLS
 
@@ -279,6 +281,64 @@ def untyped(sources, allowed):
             wrong = [f"{name}, {a}" for a, hint in hints.items() if hint and re.search(r"\bAny\b", ast.unparse(hint))]
             found += [f"{module}: {words}" for words in wrong if words not in allowed]
     return found
+
+
+DOCUMENTED = {"os._exit", "sys._getframe"}
+"""Functions whose names begin with an underscore, and which Python documents."""
+PRIVATE = {
+    "torch._C._VariableFunctions": "the functions of tensors, by which equations may not depend on more than arguments",
+    "torch._C._ForceDispatchKeyGuard": "an operation of torch's kernel that differentiates inside, as are the next two",
+    "torch._C._dispatch_tls_local_exclude_set": "",
+    "torch._C._dispatch_tls_local_include_set": "",
+    "torch._higher_order_ops.scan.scan": "the loop of an export to ONNX",
+    "torch.ops.mkldnn._linear_pointwise": "oneDNN's product",
+    "torch.utils._python_dispatch.TorchDispatchMode": "documented where it stands, and nowhere else",
+    "torch.utils._pytree": "states of anybody's layer, nested as they may be, as are the next two",
+    "torch.utils._pytree.tree_leaves": "",
+    "torch.utils._pytree.tree_map": "",
+    "nn.modules.batchnorm._BatchNorm": "a base class by which a subject is known, as is the next one",
+    "nn.modules.dropout._DropoutNd": "",
+    "nn.Module._apply": "a method that RNNBase has overridden, as is the next one",
+    "nn.Module._replicate_for_data_parallel": "",
+    "CompileResult._rebuild": "what Numba's own cache makes of its files",
+    "SpawnProcess._Popen": "the start of a process, in which the current folder is left out",
+    "AcceleratorState._reset_state": "a second run in a process, which may ask for another precision",
+    "sklearn.utils.validation._check_sample_weight": "weights whose faults scikit-learn's checks want in its words",
+}
+"""Private names of other packages beside those of `kernels.private`, which has a way without each; and what for."""
+
+
+OF_TORCH = Path(private.__file__).read_text("utf-8")
+
+
+def private_names(sources):
+    """Private names that modules read of modules and classes of other packages, by the reading module."""
+    found = {}
+    for module, source in sources.items():
+        tree, names = parsed(source), {}
+        imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+        for node in imports:
+            whence = f"{node.module}." if isinstance(node, ast.ImportFrom) and not node.level else ""
+            for alias in node.names:
+                if not f"{whence}{alias.name}".startswith("gatedrnn"):
+                    names[(alias.asname or alias.name).split(".")[0]] = f"{whence}{alias.name}"
+        read = {f"{whence}" for whence in names.values() if re.search(r"(^|\.)_[a-z]", whence)}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Attribute) and re.match(r"_[a-zA-Z]", node.attr):
+                root = ast.unparse(node)
+                if re.fullmatch(r"[\w.]+", root) and root.split(".")[0] in names and "._C._C" not in root:
+                    read.add(root)
+        longest = {name for name in read if not any(other.startswith(f"{name}.") for other in read)}
+        if longest - DOCUMENTED:
+            found[module] = sorted(longest - DOCUMENTED)
+    return found
+
+
+def test_few_modules_read_private_names_of_other_packages():
+    assert set().union(*private_names(modules()).values()) == set(PRIVATE)
+    assert len(re.findall(r"of_torch\(\"", OF_TORCH)) == 3
+    source = "import torch\nfrom numba.core import _cache\nfrom os import path\ntorch._C._a()\ntorch.nn(x._y)\n"
+    assert private_names({"gatedrnn.a": source}) == {"gatedrnn.a": ["numba.core._cache", "torch._C._a"]}
 
 
 SPECIAL = ("__init__", "__call__")

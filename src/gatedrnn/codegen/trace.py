@@ -228,7 +228,7 @@ class _Recorder(TorchDispatchMode):
     def __torch_dispatch__(
         self, operation: Any, types: Any, arguments: tuple[Any, ...] = (), options: dict[str, Any] | None = None
     ) -> Any:  # fmt: skip
-        name, options = operation._schema.name.partition("::")[2], options or {}
+        name, options = operation.name().partition("::")[2].partition(".")[0], options or {}
         in_place = name.endswith("_") and not name.endswith("__")
         if in_place:  # a constant that it changes is recorded as it was
             value = self._expression(name.rstrip("_"), arguments, options, arguments[0].dtype == torch.bool)

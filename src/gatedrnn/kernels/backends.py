@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.autograd import forward_ad
 from torch.fx import Proxy
+from torch.jit import is_tracing  # type: ignore[attr-defined]  # documented; torch lists it nowhere
 
 from gatedrnn.errors import BackendUnavailable
+from gatedrnn.kernels.private import dispatch_modes, forward_level, innermost_transform
 
 BACKENDS = ("auto", "reference", "native")
 """The backends of an operation; layers of cells that torch has a kernel for know "torch" too."""
@@ -86,17 +87,20 @@ def transforming() -> bool:
     """Whether a `torch.func` transform or forward-mode differentiation is active, whose tensors no kernel can read."""
     if torch.compiler.is_compiling():
         return False
-    # torch has no public function for it.
-    return torch._C._functorch.peek_interpreter_stack() is not None or forward_ad._current_level >= 0
+    return innermost_transform() is not None or forward_mode()
 
 
 def observed(x: torch.Tensor) -> bool:
     """Whether a tracer, a transform, a mode, a subclass of Tensor or forward differentiation follows x: it would not
     see compiled code that is no op."""
-    if torch.compiler.is_compiling() or type(x) is not torch.Tensor or transforming():
+    if torch.compiler.is_compiling() or type(x) is not torch.Tensor:
         return True
-    # torch has no public functions for these.
-    return torch._C._len_torch_dispatch_stack() > 0 or torch._C._get_tracing_state() is not None
+    return innermost_transform() is not None or forward_level() >= 0 or dispatch_modes() > 0 or is_tracing()
+
+
+def under_dispatch_mode() -> bool:
+    """Whether a mode of torch follows every operation, to count or to trace them."""
+    return dispatch_modes() > 0
 
 
 def streams(x: Tensor) -> bool:
@@ -119,23 +123,23 @@ def is_proxy(x: object) -> bool:
 def values_unknown() -> bool:
     """Whether code may not branch on the values of tensors: it is traced to a graph, or a transform runs."""
     # An export to ONNX traces.
-    return torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None or transforming()
+    return torch.compiler.is_compiling() or is_tracing() or transforming()
 
 
 def traced() -> bool:
     """Whether `torch.jit.trace` runs, which fixes every number that is not read from a tensor's shape."""
-    return not torch.compiler.is_compiling() and torch._C._get_tracing_state() is not None
+    return not torch.compiler.is_compiling() and is_tracing()
 
 
 def forward_mode() -> bool:
     """Whether forward-mode differentiation is active (`torch.func.jvp`, `torch.autograd.forward_ad`)."""
-    return not torch.compiler.is_compiling() and forward_ad._current_level >= 0
+    return not torch.compiler.is_compiling() and forward_level() >= 0
 
 
 def exporting_to_onnx() -> bool:
     """Whether `torch.onnx.export` is running, whose format has none of our operations."""
     # Both of its exporters trace; called at every step of a stream, so torch's slower test comes second.
-    traced = torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None
+    traced = torch.compiler.is_compiling() or is_tracing()
     return traced and torch.onnx.is_in_onnx_export()
 
 

@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 import torch
 from torch import Tensor, nn
+from torch.optim.swa_utils import get_ema_multi_avg_fn
 
 from gatedrnn.training.settings import TrainSettings
 
@@ -79,14 +80,13 @@ class MovingAverage:
     """w <- decay · w + (1 - decay) · weights, after every step; it begins with the first weights."""
 
     def __init__(self, model: nn.Module, decay: float) -> None:
-        self.decay, self.weights = decay, weights_of(model)
+        self.weights, self._update = weights_of(model), get_ema_multi_avg_fn(decay)
 
-    @torch.no_grad()
     def update(self, model: nn.Module) -> None:
         """One step of the average."""
         named = dict(model.named_parameters())
         averages = [self.weights[name] for name in named]
-        torch._foreach_lerp_(averages, [parameter.detach() for parameter in named.values()], 1 - self.decay)
+        self._update(averages, [parameter.detach() for parameter in named.values()], None)
 
     @contextmanager
     def in_place(self, model: nn.Module) -> Iterator[None]:

@@ -31,6 +31,7 @@ from gatedrnn.kernels.backends import (
     observed,
     plain_torch_only,
     transforming,
+    under_dispatch_mode,
     values_unknown,
 )
 from gatedrnn.kinds.definition import zero_masked_steps
@@ -200,7 +201,7 @@ def _by_op() -> bool:
     could not count what the kernel does."""
     if exporting_to_onnx():  # which knows torch's kernel and no operation of ours
         return False
-    return torch.compiler.is_compiling() or (torch._C._len_torch_dispatch_stack() > 0 and not transforming())
+    return torch.compiler.is_compiling() or (under_dispatch_mode() and not transforming())
 
 
 def _has_free_length(x: Series) -> bool:
