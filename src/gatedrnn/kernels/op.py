@@ -1,14 +1,15 @@
-"""Gradients of a registered operation: those of its kernel, and for second derivatives those of its plain torch form.
+"""Operations of torch made from named tuples of arguments, and their gradients: those of the kernel, and for second
+derivatives those of the plain torch form.
 
-An operation is a `torch.library.custom_op` with a fake form; so is its gradient. `register_gradient` ties the two
-together. Inside a backward, grad mode is on exactly with `create_graph`: then the plain torch form is differentiated,
-whose gradients can be differentiated again.
+An operation is a `torch.library.custom_op` with a fake form; so is its gradient, which takes the upstream gradients and
+then the same arguments. `register_gradient` ties the two together. Inside a backward, grad mode is on exactly with
+`create_graph`: then the plain torch form is differentiated, whose gradients can be differentiated again.
 """
 
 from collections.abc import Callable, Sequence
 from functools import cache
 from math import prod
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, get_type_hints
 
 import torch
 from torch import Tensor
@@ -23,6 +24,37 @@ needed: names of the arguments that require a gradient.
 arguments: the arguments of the operation.
 """
 Shape: TypeAlias = Sequence[int]
+_SCHEMA = {Tensor: "Tensor", Tensor | None: "Tensor?", str: "str", bool: "bool"}
+
+
+def operation(
+    name: str, arguments: Sequence[type[Any]], results: int, run: Callable[..., Sequence[Tensor]],
+    fake: Callable[..., Sequence[Tensor]], flops: Callable[..., int],
+) -> Any:  # fmt: skip
+    """Register `gatedrnn::name`, and return it: a function of all fields of the arguments, one after another.
+
+    Args:
+        arguments: classes of named tuples of tensors, words and flags; the functions take one of each.
+        results: the number of tensors that the operation returns.
+        run: computes them.
+        fake: allocates tensors of the same shapes, dtypes and strides.
+        flops: counts from shapes in the place of tensors, see `products`.
+    """
+    starts = [sum(len(one._fields) for one in arguments[:i]) for i in range(len(arguments))]
+    parts = [(one._make, slice(low, low + len(one._fields))) for one, low in zip(arguments, starts, strict=True)]
+
+    def grouped(function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*given: Any, **_: Any) -> Any:  # a counter of FLOPs says the shape of the result too
+            return function(*[make(given[part]) for make, part in parts])
+
+        return call
+
+    fields = [f"{_SCHEMA[kind]} {field}" for one in arguments for field, kind in get_type_hints(one).items()]
+    schema = f"({', '.join(fields)}) -> ({', '.join(['Tensor'] * results)})"
+    registered: Any = torch.library.custom_op(f"gatedrnn::{name}", grouped(run), mutates_args=(), schema=schema)
+    registered.register_fake(grouped(fake))
+    FLOPS[name] = grouped(flops)
+    return registered
 
 
 def register_gradient(
@@ -32,7 +64,7 @@ def register_gradient(
     """Make an operation differentiable, to any order.
 
     Args:
-        op: made by `torch.library.custom_op`.
+        op: made by `operation` or `torch.library.custom_op`.
         differentiable: names of its arguments that have a gradient.
         saves: `saves(outputs, **arguments)`, the tensors that the backward reads beside the arguments.
         backward: computes gradients by a kernel.

@@ -29,9 +29,12 @@ from gatedrnn.kernels.cpu.products import add_product, packed, padded
 from gatedrnn.kernels.cpu.views import flat
 from gatedrnn.kinds import kernel_of
 from gatedrnn.kinds.block.cpu import block_scan, block_scan_gradient, block_step
-from gatedrnn.kinds.loop.cpu import Recurrence, loop_cells, loop_cells_gradient
+from gatedrnn.kinds.block.op import BlockInputs, BlockUpstream
+from gatedrnn.kinds.loop.cpu import loop_cells, loop_cells_gradient
+from gatedrnn.kinds.loop.op import LoopInputs, LoopUpstream
 from gatedrnn.kinds.loop.step import loop_step
 from gatedrnn.kinds.scan.cpu import scan, scan_gradient
+from gatedrnn.kinds.scan.definition import ScanInputs, ScanUpstream
 from gatedrnn.kinds.scan.rows import bare_scan
 from gatedrnn.kinds.scan.step import stack_step
 from gatedrnn.registry import CELLS
@@ -91,31 +94,33 @@ def of_scan(cell, new, shape):
     rows = shape.masked * program.gates + len(program.diagonals)
     x, by_channel = new(batch, steps, program.gates * channels), new(rows * channels) if rows else None
     h0, mask = new(batch, channels), new.flags(shape.masked, batch, steps, share=0.75)
-    others = [h0], mask, *new.resets(shape, channels), shape.reverse
-    output, last, _ = scan(program, x, None, None, by_channel, *others)
+    resets, reset_state = new.resets(shape, channels)
+    given = ScanInputs(x, None, None, by_channel, h0, mask, resets, reset_state, reverse=shape.reverse)
+    output, last, _ = scan(program, given)
     states = output if program.output_is_state and not shape.masked else None
-    grads = new(batch, steps, channels), [new(batch, channels)]
-    gradients = scan_gradient(program, *grads, x, None, None, None, by_channel, states, *others)
-    yield from (output, *last, gradients.x, gradients.by_channel, *gradients.starts, gradients.reset_state)
+    upstream = ScanUpstream(new(batch, steps, channels), new(batch, channels), x, states, True)
+    gradients = scan_gradient(program, upstream, given)
+    yield from (output, last, gradients.x, gradients.by_channel, gradients.starts, gradients.reset_state)
 
 
 def of_linear_scan(new, shape):
     batch, steps, channels, *_ = shape
     decay, drive = new(batch, steps, channels, spread=1.0), new(batch, steps, channels)
-    others = [new(batch, channels)], None, *new.resets(shape, channels), shape.reverse
-    h, (last,), _ = scan(bare_scan(), decay, drive, None, None, *others)
-    grads = new(*drive.shape), [new(*last.shape)]
-    gradients = scan_gradient(bare_scan(), *grads, decay, drive, None, None, None, h, *others)
-    yield from (h, last, gradients.x, gradients.drive, *gradients.starts, gradients.reset_state)
+    h0, (resets, reset_state) = new(batch, channels), new.resets(shape, channels)
+    given = ScanInputs(decay, drive, None, None, h0, None, resets, reset_state, reverse=shape.reverse)
+    h, last, _ = scan(bare_scan(), given)
+    gradients = scan_gradient(bare_scan(), ScanUpstream(new(*drive.shape), new(*last.shape), drive, h, True), given)
+    yield from (h, last, gradients.x, gradients.drive, gradients.starts, gradients.reset_state)
 
 
 def of_block_scan(size, new, shape):
     batch, steps, blocks, *_ = shape
     transition, drive = new(batch, steps, size, size, blocks, spread=0.5), new(batch, steps, size * blocks)
-    others = new(batch, size * blocks), *new.resets(shape, size * blocks), shape.reverse
-    h, last = block_scan(transition, drive, *others)
+    h0, (resets, reset_state) = new(batch, size * blocks), new.resets(shape, size * blocks)
+    given = BlockInputs(transition, drive, h0, resets, reset_state, shape.reverse)
+    h, last = block_scan(given)
     yield from (h, last)
-    yield from block_scan_gradient(new(*drive.shape), new(*last.shape), transition, h, *others)
+    yield from block_scan_gradient(BlockUpstream(new(*drive.shape), new(*last.shape), h), given)
 
 
 def of_elementwise_loop(cell, new, shape):
@@ -123,12 +128,15 @@ def of_elementwise_loop(cell, new, shape):
     x, starts = new(batch, steps, program.gates * channels), [new(batch, channels) for _ in program.states]
     by_channel = new((shape.masked * program.gates + len(program.diagonals)) * channels)
     mask, resets = (new.flags(there, batch, steps, share=0.75) for there in (shape.masked, shape.cut))
-    others = starts, mask, resets, None, shape.reverse
-    output, last, _ = scan(program, x, None, None, by_channel, *others)
-    grads = new(batch, steps, channels), [new(batch, channels) for _ in program.states]
+    given = ScanInputs(x, None, None, by_channel, torch.cat(starts, 1), mask, resets, reverse=shape.reverse)
+    output, last, _ = scan(program, given)
+    grad_output, grad_last = new(batch, steps, channels), torch.cat([new(batch, channels) for _ in program.states], 1)
     states = output if program.output_is_state and not shape.masked else None
-    gradients = scan_gradient(program, *grads, x, None, None, None, by_channel, states, *others)
-    yield from (output, *last, gradients.x, gradients.by_channel, *gradients.starts)
+    gradients = scan_gradient(program, ScanUpstream(grad_output, grad_last, x, states, True), given)
+    of_states = (each for joined in (last, gradients.starts) for each in joined.split(channels, 1))
+    ends = [each.contiguous() for each in of_states]
+    count = len(program.states)
+    yield from (output, *ends[:count], gradients.x, gradients.by_channel, *ends[count:])
 
 
 def of_loop_cell(cell, new, shape):
@@ -136,7 +144,7 @@ def of_loop_cell(cell, new, shape):
     size = channels * cell.block_size
     width, carried = 2 if cell.projects_state and shape.masked else size, len(program.carried)
     small = 2.0 ** -math.ceil(math.log2(size) / 2)
-    recurrence = Recurrence(
+    weights = (
         new(program.gates * size, width, spread=small),
         new(program.gates * size) if cell.recurrent_bias else None,
         new(len(cell.diagonals) * size) if cell.diagonals else None,
@@ -145,11 +153,12 @@ def of_loop_cell(cell, new, shape):
     )
     c0, of_c = (new(batch, carried * size) if carried else None for _ in range(2))
     mask, resets = new.flags(shape.masked, batch, steps, share=0.75), new.flags(shape.cut, batch, steps, share=0.125)
-    h0, others = new(batch, width), (mask, resets, shape.reverse)
-    states, *last = loop_cells(program, new(batch, steps, program.gates * size), recurrence, h0, c0, *others)
-    grads = new(batch, steps, width), new(batch, width), of_c
-    found = loop_cells_gradient(program, *grads, states, recurrence, h0, c0, *others)
-    yield from (*states, *last, *(found if batch <= 2 else found[:-1]))
+    h0, x = new(batch, width), new(batch, steps, program.gates * size)
+    given = LoopInputs(x, h0, c0, mask, resets, *weights, cell.word, shape.reverse)
+    h, *last, c, kept = loop_cells(program, given)
+    upstream = LoopUpstream(new(batch, steps, width), new(batch, width), of_c, h, c, kept)
+    found = loop_cells_gradient(program, upstream, given)
+    yield from (h, c, kept, *last, *(found if batch <= 2 else found[:-1]))
 
 
 def of_stack(cell, new, shape):

@@ -15,6 +15,7 @@ from gatedrnn.kernels.cpu import functions
 from gatedrnn.kernels.cpu.products import add_product, packed, padded
 from gatedrnn.kernels.cpu.views import flat
 from gatedrnn.kinds.scan.cpu import plan_for, scan, scan_gradient
+from gatedrnn.kinds.scan.definition import ScanInputs, ScanUpstream
 from gatedrnn.kinds.scan.rows import bare_scan
 
 FULL = torch.float64
@@ -49,18 +50,17 @@ NAMES = "output", "last", "projected", "bias", "h0", "reset_state"
 
 
 def computed(name, arguments, grads, reverse=False, keeps_output=True):
-    program, (projected, bias, h0, *flags) = PROGRAMS[name], arguments.values()
-    others, (grad_output, grad_last) = ([h0], *flags, reverse), grads
-    output, (last,), _ = scan(program, projected, None, None, bias, *others)
+    program, (projected, *others) = PROGRAMS[name], arguments.values()
+    given = ScanInputs(projected, None, None, *others, reverse=reverse)
+    output, last, _ = scan(program, given)
     states = output if keeps_output and arguments["mask"] is None and program.output_is_state else None
-    found = scan_gradient(program, grad_output, [grad_last], projected, None, None, None, bias, states, *others)
-    return dict(zip(NAMES, (output, last, found.x, found.by_channel, *found.starts, found.reset_state), strict=True))
+    found = scan_gradient(program, ScanUpstream(*grads, projected, states, True), given)
+    return dict(zip(NAMES, (output, last, found.x, found.by_channel, found.starts, found.reset_state), strict=True))
 
 
 def scanned(decay, drive, h0=None):
     """The states of the bare scan, and the last one."""
-    h, (last,), _ = scan(bare_scan(), decay, drive, None, None, [h0], None, None, None, False)
-    return h, last
+    return scan(bare_scan(), ScanInputs(decay, drive, starts=h0))[:2]
 
 
 def expected_of(name, arguments, grads, reverse):

@@ -10,6 +10,7 @@ import torch
 
 from gatedrnn.kernels.cpu import threads
 from gatedrnn.kinds.scan.cpu import scan, scan_gradient
+from gatedrnn.kinds.scan.definition import ScanInputs, ScanUpstream
 from gatedrnn.kinds.scan.rows import bare_scan
 
 
@@ -34,10 +35,10 @@ def test_a_kernel_gives_the_same_bits_on_any_number_of_threads(where, monkeypatc
     before = torch.get_num_threads()
 
     def scanned(_=None):
-        others = [None], None, None, None, False
-        h, last, _ = scan(bare_scan(), decay, drive, None, None, *others)
-        found = scan_gradient(bare_scan(), drive, last, decay, drive, None, None, None, h, *others)
-        return h, *last, found.x, found.drive, *found.starts, found.reset_state
+        given = ScanInputs(decay, drive)
+        h, last, _ = scan(bare_scan(), given)
+        found = scan_gradient(bare_scan(), ScanUpstream(drive, last, drive, h, True), given)
+        return h, last, found.x, found.drive, found.starts, found.reset_state
 
     try:
         torch.set_num_threads(1)

@@ -22,8 +22,7 @@ from gatedrnn.errors import BackendUnavailable
 from gatedrnn.kernels import backends
 from gatedrnn.kernels.cpu import threads as pool
 from gatedrnn.kinds.scan import cpu, op
-from gatedrnn.kinds.scan.definition import scan_in_torch
-from gatedrnn.kinds.scan.rows import BARE
+from gatedrnn.kinds.scan.definition import BARE, scan_in_torch
 
 BACKENDS = ("reference", "native")
 
@@ -261,7 +260,7 @@ def test_the_operator_and_its_gradient_pass_torchs_own_check(backend, full):
         decay, drive, h0, resets, reset_state = map(arguments.get, ("decay", "drive", "h0", "resets", "reset_state"))
         return decay, drive, None, None, h0, None, resets, reset_state, *chosen
 
-    torch.library.opcheck(op.scan_gradient, (*upstream(arguments), nothing, h, *given(), True))
+    torch.library.opcheck(op.scan_gradient, (*upstream(arguments), nothing, h, True, *given()))
     arguments = leaves(arguments)
     torch.library.opcheck(op.scan, given())
 

@@ -14,58 +14,62 @@ from gatedrnn.kernels.cpu.compile import FAST, INLINED, compiled
 from gatedrnn.kernels.cpu.functions import ONE, TWO, ZERO, exp, flush_denormals, restore_denormals
 from gatedrnn.kernels.cpu.threads import Kernel, share_out, threads_for
 from gatedrnn.kernels.cpu.views import LIKE, Array, at_address, borrowed, clear, copy, flags, flat, keep_alive, view
-from gatedrnn.shapes import Channels, Flags, Series, State, Step
+from gatedrnn.kinds.block.op import BlockInputs, BlockUpstream
+from gatedrnn.shapes import Channels, Series, State, Step
 
 NARROW = 16  # blocks of a work item at least, where the blocks of a sequence are shared out
 ROTATION, REFLECTIONS = range(2)
 SHORTEST = 1e-12  # of an axis: torch's normalize divides by no smaller length
 
 
-def block_scan(
-    transition: Tensor, drive: Series, h0: State | None, resets: Flags | None, reset_state: Channels | None,
-    reverse: bool,
-) -> tuple[Series, State]:  # fmt: skip
+def block_scan(given: BlockInputs) -> tuple[Series, State]:
     """All states and the last one; see `gatedrnn.ops.block_scan`."""
-    batch, steps, size, _, blocks = transition.shape
-    state = drive.new_zeros(batch, size * blocks) if h0 is None else h0.clone(memory_format=torch.contiguous_format)
-    out, groups, threads = torch.empty(drive.shape, dtype=drive.dtype), _groups(transition), _threads(transition)
-    reset_state = drive.new_zeros(size * blocks) if reset_state is None else reset_state
-    share_out(
-        RUN, batch * groups, threads, groups, steps, size, blocks, reverse, flat(transition.contiguous()),
-        flat(drive.contiguous()), flags(resets), flat(reset_state.contiguous()), flat(state), flat(out),
-    )  # fmt: skip
+    transition, drive = given.transition.contiguous(), given.drive.contiguous()
+    out = torch.empty_like(drive)
+    state = out.new_zeros(len(out), out.shape[2]) if given.h0 is None else _copied(given.h0)
+    _share_out(RUN, transition, given, drive, flags(given.resets), _reset_state(given), flat(state), flat(out))
     return out, state
 
 
-def block_scan_gradient(
-    grad_h: Series, grad_last: State, transition: Tensor, h: Series, h0: State | None, resets: Flags | None,
-    reset_state: Channels | None, reverse: bool,
-) -> tuple[Tensor, Series, State, Channels]:  # fmt: skip
+def block_scan_gradient(upstream: BlockUpstream, given: BlockInputs) -> tuple[Tensor, Series, State, Channels]:
     """Gradients of transition, drive, h0 and reset_state."""
-    batch, steps, size, _, blocks = transition.shape
-    carry = grad_last.clone(memory_format=torch.contiguous_format)
-    groups, threads = _groups(transition), _threads(transition)
-    start = torch.zeros_like(carry) if h0 is None else h0
-    reset_state = h.new_zeros(size * blocks) if reset_state is None else reset_state
-    grad_transition, grad_drive = (torch.empty(x.shape, dtype=x.dtype) for x in (transition, h))
+    transition, h = given.transition.contiguous(), upstream.h.contiguous()
+    carry = _copied(upstream.grad_last)
+    start = torch.zeros_like(carry) if given.h0 is None else given.h0.contiguous()
+    grad_transition, grad_drive = torch.empty_like(transition), torch.empty_like(h)
     # One row a sequence, summed in a fixed order afterwards: the result does not depend on the number of threads.
     grad_reset = torch.zeros_like(carry)
-    share_out(
-        RUN_BACKWARD, batch * groups, threads, groups, steps, size, blocks, reverse, flat(transition.contiguous()),
-        flat(h.contiguous()), flat(grad_h.contiguous()), flags(resets), flat(reset_state.contiguous()),
-        flat(start.contiguous()), flat(carry), flat(grad_transition), flat(grad_drive), flat(grad_reset),
+    _share_out(
+        RUN_BACKWARD, transition, given, h, flat(upstream.grad_h.contiguous()), flags(given.resets),
+        _reset_state(given), flat(start), flat(carry), flat(grad_transition), flat(grad_drive), flat(grad_reset),
     )  # fmt: skip
     return grad_transition, grad_drive, carry, grad_reset.sum(0)
+
+
+def _copied(state: State) -> State:
+    return state.clone(memory_format=torch.contiguous_format)
+
+
+def _reset_state(given: BlockInputs) -> np.ndarray:
+    if given.reset_state is None:
+        return flat(given.drive.new_zeros(given.drive.shape[2]))
+    return flat(given.reset_state.contiguous())
+
+
+def _share_out(kernel: Kernel, transition: Tensor, given: BlockInputs, series: Series, *others: object) -> None:
+    """Run a kernel over all sequences and groups of blocks; the first arguments are the same in both directions."""
+    batch, steps, size, _, blocks = transition.shape
+    groups = _groups(transition)
+    share_out(
+        kernel, batch * groups, threads_for(transition.numel()), groups, steps, size, blocks, given.reverse,
+        flat(transition), flat(series), *others,
+    )  # fmt: skip
 
 
 def _groups(transition: Tensor) -> int:
     """Into how many groups the blocks of a sequence are divided, where sequences are too few for the threads."""
     batch, blocks = transition.shape[0], transition.shape[4]
     return max(1, min(-(-torch.get_num_threads() // max(batch, 1)), blocks // NARROW))
-
-
-def _threads(transition: Tensor) -> int:
-    return threads_for(transition.numel())
 
 
 @numba.njit(**INLINED)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -20,7 +20,7 @@ from gatedrnn.kernels.backends import (
     traced,
     transforming,
 )
-from gatedrnn.kernels.op import FLOPS, Gradients, Shape, register_gradient, through
+from gatedrnn.kernels.op import Gradients, operation, register_gradient, through
 from gatedrnn.kinds.definition import over_time
 from gatedrnn.kinds.programs import CLASSES
 from gatedrnn.shapes import Channels, Flags, InputStep, Series, State, Step
@@ -131,75 +131,73 @@ def _tree(a: Tensor, b: Tensor) -> Tensor:
     return woven if steps == 2 * pairs else torch.cat([woven, even[:, pairs:]], dim=1)
 
 
-@torch.library.custom_op("gatedrnn::block_scan", mutates_args=())
-def _block_scan(
-    transition: Tensor, drive: Tensor, h0: Tensor | None, resets: Tensor | None, reset_state: Tensor | None,
-    reverse: bool,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
-    kernels = native_kernels(KERNELS, drive.device)
-    states: tuple[Tensor, Tensor] = kernels.block_scan(transition, drive, h0, resets, reset_state, reverse)
+class BlockInputs(NamedTuple):
+    """What a block scan reads: the arguments of its operation and of the kernel."""
+
+    transition: Tensor
+    drive: Tensor
+    h0: Tensor | None
+    resets: Tensor | None
+    reset_state: Tensor | None
+    reverse: bool
+
+
+class BlockUpstream(NamedTuple):
+    """What the gradient of a block scan reads beside its inputs."""
+
+    grad_h: Tensor
+    grad_last: Tensor
+    h: Tensor
+
+
+def _run(given: BlockInputs) -> tuple[Tensor, ...]:
+    states: tuple[Tensor, ...] = native_kernels(KERNELS, given.drive.device).block_scan(given)
     return states
 
 
-@_block_scan.register_fake
-def _(
-    transition: Tensor, drive: Tensor, h0: Tensor | None, resets: Tensor | None, reset_state: Tensor | None,
-    reverse: bool,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
+def _fake(given: BlockInputs) -> tuple[Tensor, ...]:
+    drive = given.drive
     return drive.new_empty(drive.shape), drive.new_empty(drive.shape[0], drive.shape[2])
 
 
-@torch.library.custom_op("gatedrnn::block_scan_gradient", mutates_args=())
-def _block_scan_gradient(
-    grad_h: Tensor, grad_last: Tensor, transition: Tensor, h: Tensor, h0: Tensor | None, resets: Tensor | None,
-    reset_state: Tensor | None, reverse: bool,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
-    gradients: tuple[Tensor, Tensor, Tensor, Tensor] = native_kernels(KERNELS, h.device).block_scan_gradient(
-        grad_h, grad_last, transition, h, h0, resets, reset_state, reverse
-    )
+def _run_gradient(upstream: BlockUpstream, given: BlockInputs) -> tuple[Tensor, ...]:
+    """Gradients of what `_DIFFERENTIABLE` names."""
+    kernels = native_kernels(KERNELS, given.drive.device)
+    gradients: tuple[Tensor, ...] = kernels.block_scan_gradient(upstream, given)
     return gradients
 
 
-@_block_scan_gradient.register_fake
-def _(
-    grad_h: Tensor, grad_last: Tensor, transition: Tensor, h: Tensor, h0: Tensor | None, resets: Tensor | None,
-    reset_state: Tensor | None, reverse: bool,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
-    batch, _, channels = h.shape
-    return (
-        transition.new_empty(transition.shape), h.new_empty(h.shape), h.new_empty(batch, channels),
-        h.new_empty(channels),
-    )  # fmt: skip
+def _fake_gradient(upstream: BlockUpstream, given: BlockInputs) -> tuple[Tensor, ...]:
+    (batch, _, channels), new = upstream.h.shape, upstream.h.new_empty
+    return new(given.transition.shape), new(upstream.h.shape), new(batch, channels), new(channels)
+
+
+def _count(given: BlockInputs) -> int:
+    return 2 * prod(given.transition)  # a shape: each small block by the state
+
+
+_block_scan = operation("block_scan", (BlockInputs,), 2, _run, _fake, _count)
+_block_scan_gradient = operation(
+    "block_scan_gradient", (BlockUpstream, BlockInputs), 4, _run_gradient, _fake_gradient,
+    lambda upstream, given: 2 * _count(given),
+)  # fmt: skip
 
 
 def _saves(output: tuple[Tensor, Tensor], **_: object) -> tuple[Tensor]:
     return (output[0],)
 
 
-def _backward(
-    upstream: Gradients, saved: Gradients, needed: frozenset[str], *, transition: Tensor, drive: Tensor,
-    h0: Tensor | None, resets: Tensor | None, reset_state: Tensor | None, reverse: bool,
-) -> Gradients:  # fmt: skip
+def _backward(upstream: Gradients, saved: Gradients, needed: frozenset[str], **arguments: Any) -> Gradients:
     (h,), (grad_h, grad_last) = saved, upstream
     assert h is not None
     grad_h = torch.zeros_like(h) if grad_h is None else grad_h
     grad_last = h.new_zeros(len(h), h.shape[2]) if grad_last is None else grad_last
-    return _block_scan_gradient(grad_h, grad_last, transition, h, h0, resets, reset_state, reverse)
+    gradients: Gradients = _block_scan_gradient(grad_h, grad_last, h, *BlockInputs(**arguments))
+    return gradients
 
 
 _DIFFERENTIABLE = ("transition", "drive", "h0", "reset_state")
 register_gradient(_block_scan, _DIFFERENTIABLE, _saves, _backward, through(block_scan_in_torch, _DIFFERENTIABLE))
-
-
-def _count(transition: Shape, *_: Any, **__: Any) -> int:
-    return 2 * prod(transition)  # each small block by the state
-
-
-def _count_gradient(grad_h: Shape, grad_last: Shape, transition: Shape, *_: Any, **__: Any) -> int:
-    return 2 * _count(transition)
-
-
-FLOPS |= {"block_scan": _count, "block_scan_gradient": _count_gradient}
 
 
 def _check(

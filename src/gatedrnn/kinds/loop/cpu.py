@@ -30,47 +30,22 @@ from gatedrnn.kinds.loop.loops import (
     RowAt,
     RowFunction,
 )
+from gatedrnn.kinds.loop.op import LoopInputs, LoopUpstream
 from gatedrnn.kinds.loop.rows import LoopProgram
-from gatedrnn.shapes import Flags, Series, State, empty_series, time_first
+from gatedrnn.shapes import Series, State, empty_series, time_first
 
 ROWS = 32  # sequences of one work item at most: a matrix that is read once serves them all
 
 
-class Recurrence(NamedTuple):
-    """Parameters that multiply the state of a loop cell; None for those that it does not have."""
+def loop_cells(program: LoopProgram, given: LoopInputs) -> tuple[Series, State, State, Series, Tensor]:
+    """Every h, the last h and c, every c, and what the gradient needs beside them.
 
-    weight_hh: Tensor
-    bias_hh: Tensor | None = None
-    diagonals: Tensor | None = None
-    """The diagonal weights, one after another."""
-    weight_hr: Tensor | None = None
-    dropout_mask: Tensor | None = None
-    """(batch, width): multiplies h where gates read it."""
-
-
-class LoopStates(NamedTuple):
-    """Every state, and the other values that the gradient needs."""
-
-    h: Series
-    c: Series
-    """The other states side by side; of no size where there are none."""
-    kept: Tensor
-    """(batch, time, `LoopProgram.kept` · size)."""
-
-
-def loop_cells(
-    program: LoopProgram, projected: Series, recurrence: Recurrence, h0: State, c0: State | None,
-    mask: Flags | None, resets: Flags | None, reverse: bool,
-) -> tuple[LoopStates, State, State]:  # fmt: skip
-    """A loop cell's states from its input projections (batch, time, gates · size), and the last h and c.
-
-    Everything in one dtype, float32 or float64; c0 has all states but h side by side. A masked step leaves
-    the states as they were; a reset brings them back to zeros. The series come out in the order in which the
-    projections lie in memory.
+    The series come out in the order in which the projections lie in memory.
     """
+    projected, c0 = given.projected, given.c0
     projected = projected.contiguous() if projected.stride(2) != 1 else projected
-    plan = _plan(program, projected, recurrence, h0.shape[1], reverse, backward=False)
-    h = h0.contiguous().clone()
+    plan = _plan(program, projected, given, backward=False)
+    h = given.h0.contiguous().clone()
     c = projected.new_empty(0) if c0 is None else c0.contiguous().clone()
     hs = empty_series(projected, plan.width)
     cs = projected.new_empty(0) if c0 is None else empty_series(projected, plan.carried)
@@ -80,7 +55,7 @@ def loop_cells(
         layout.of_each_step(program.projections, "x_{}", projected)
         layout.of_each_step(range(plan.kept), "kept_{}", kept)
         layout.of_products(plan, program.projections)
-        layout.of_diagonals(program.diagonals, recurrence.diagonals)
+        layout.of_diagonals(program.diagonals, given.diagonals)
         layout.of_sequences("h", h)
         for i, name in enumerate(program.carried):
             layout.of_sequences(name, c, i * plan.size)
@@ -88,11 +63,10 @@ def loop_cells(
             layout.of_scratch("h", INNER, plan.size)
         layout.of_scratch("gated", INNER, plan.size)
         _share_out(
-            RUN, plan, plan, *layout.functions(program, program.forward),
-            _parameters(plan, recurrence, transposed=True), flags(mask), flags(resets), flat(h), flat(c),
-            _rows_of(kept), _rows_of(hs), _rows_of(cs),
+            RUN, plan, plan, *layout.functions(program, program.forward), _parameters(plan, given, transposed=True),
+            flags(given.mask), flags(given.resets), flat(h), flat(c), _rows_of(kept), _rows_of(hs), _rows_of(cs),
         )  # fmt: skip
-    return LoopStates(hs, cs, kept), h, c
+    return hs, h, c, cs, kept
 
 
 class LoopGradient(NamedTuple):
@@ -113,22 +87,19 @@ class LoopGradient(NamedTuple):
     """One after another, or of no size."""
 
 
-def loop_cells_gradient(
-    program: LoopProgram, grad_h: Series, grad_last_h: State, grad_last_c: State | None, states: LoopStates,
-    recurrence: Recurrence, h0: State, c0: State | None, mask: Flags | None, resets: Flags | None, reverse: bool,
-) -> LoopGradient:  # fmt: skip
+def loop_cells_gradient(program: LoopProgram, upstream: LoopUpstream, given: LoopInputs) -> LoopGradient:
     """The backward of `loop_cells`; at a masked step `grad_h` is ignored."""
-    kept = states.kept
-    size = recurrence.weight_hh.shape[0] // program.gates
-    plan = _plan(program, states.h, recurrence, h0.shape[1], reverse, backward=True)
+    kept, mask = upstream.kept, given.mask
+    size = given.weight_hh.shape[0] // program.gates
+    plan = _plan(program, upstream.h, given, backward=True)
     nothing = kept.new_empty(0)
-    delta_h, start_h = grad_last_h.contiguous().clone(), h0.contiguous()
-    delta_c, start_c = (nothing if s is None else s.contiguous() for s in (grad_last_c, c0))
+    delta_h, start_h = upstream.grad_last_h.contiguous().clone(), given.h0.contiguous()
+    delta_c, start_c = (nothing if s is None else s.contiguous() for s in (upstream.grad_last_c, given.c0))
     delta_c = delta_c.clone()
     grad_x = empty_series(kept, plan.gates * size)
     separate = empty_series(kept, len(program.separate) * size) if program.separate else nothing
     gated = empty_series(kept, size) if program.gated else nothing
-    projects = recurrence.weight_hr is not None
+    projects = given.weight_hr is not None
     projected_h, inner = (empty_series(kept, n) if projects else nothing for n in (plan.width, size))
     for series in (projected_h, inner, gated):
         if mask is not None:
@@ -138,11 +109,11 @@ def loop_cells_gradient(
         layout = _Layout(kept, plan)
         layout.of_each_step(range(plan.kept), "kept_{}", kept)
         layout.of_each_step(program.projections, "gx_{}", grad_x)
-        layout.of_each_step(["after_h"], "{}", states.h)
-        layout.of_each_step(program.carried, "after_{}", states.c)
+        layout.of_each_step(["after_h"], "{}", upstream.h)
+        layout.of_each_step(program.carried, "after_{}", upstream.c)
         layout.of_each_step(["gated"], "{}", gated)
         layout.of_each_step(["inner"], "{}", inner)
-        layout.of_diagonals(program.diagonals, recurrence.diagonals)
+        layout.of_diagonals(program.diagonals, given.diagonals)
         for i, name in enumerate(program.diagonals):
             layout.of_sequences(f"gw_{name}", diagonals, i * size)
         for i, name in enumerate(program.projections):
@@ -158,9 +129,9 @@ def loop_cells_gradient(
         functions = layout.functions(program, program.backward_projecting if projects else program.backward)
         apart = [program.separate.index(name) if name in program.separate else -1 for name in program.projections]
         _share_out(
-            RUN_BACKWARD, plan, plan, *functions, strided(grad_h),
-            _parameters(plan, recurrence, transposed=False), flags(mask), flags(resets), flat(start_h),
-            flat(start_c), _rows_of(states.h), _rows_of(states.c), flat(delta_h), flat(delta_c), _rows_of(grad_x),
+            RUN_BACKWARD, plan, plan, *functions, strided(upstream.grad_h),
+            _parameters(plan, given, transposed=False), flags(mask), flags(given.resets), flat(start_h), flat(start_c),
+            _rows_of(upstream.h), _rows_of(upstream.c), flat(delta_h), flat(delta_c), _rows_of(grad_x),
             np.array(apart, np.int64), _rows_of(separate), _rows_of(projected_h),
         )  # fmt: skip
     return LoopGradient(grad_x, separate, gated, projected_h, inner, delta_h, delta_c, diagonals.sum(0))
@@ -225,20 +196,18 @@ def _rows_of(x: Series) -> np.ndarray:
     return flat(x.transpose(0, 1) if x.dim() == 3 and time_first(x) else x)
 
 
-def _plan(
-    program: LoopProgram, like: Series, recurrence: Recurrence, width: int, reverse: bool, backward: bool
-) -> LoopPlan:  # fmt: skip
+def _plan(program: LoopProgram, like: Series, given: LoopInputs, backward: bool) -> LoopPlan:
     """Return the plan of a pass over a series like this one."""
     (batch, steps, _), gates, gated = like.shape, program.gates, program.gated
-    size = recurrence.weight_hh.shape[0] // gates
+    width, size = given.h0.shape[1], given.weight_hh.shape[0] // gates
     columns = [
         width if backward else (gates - gated) * size,
         (width if backward else gated * size) if gated else 0,
-        (size if backward else width) if recurrence.weight_hr is not None else 0,
+        (size if backward else width) if given.weight_hr is not None else 0,
     ]
     return LoopPlan(
         batch, steps, size, len(program.carried) * size, width, gates, gated, program.kept, len(program.separate),
-        program.passes_output, _rows(batch, steps, gates * size), reverse,
+        program.passes_output, _rows(batch, steps, gates * size), given.reverse,
         *((1, batch) if time_first(like) else (steps, 1)), *(padded(n, like.element_size()) for n in columns),
     )  # fmt: skip
 
@@ -260,13 +229,13 @@ def _share_out(compiled_kernel: Kernel, plan: LoopPlan, *arguments: object) -> N
     share_out(compiled_kernel, -(-plan.batch // plan.rows), threads, *arguments)
 
 
-def _parameters(plan: LoopPlan, recurrence: Recurrence, transposed: bool) -> Parameters:
-    weight, bias, _, projection, dropout_mask = recurrence
+def _parameters(plan: LoopPlan, given: LoopInputs, transposed: bool) -> Parameters:
+    weight = given.weight_hh
     nothing = flat(weight.new_empty(0))
     first = (plan.gates - plan.gated) * plan.size
 
     def panels(matrix: Tensor | None) -> np.ndarray:
         return nothing if matrix is None or not len(matrix) else packed(matrix.contiguous(), transposed)
 
-    others = [nothing if v is None else flat(v.contiguous()) for v in (bias, dropout_mask)]
-    return Parameters(panels(weight[:first]), panels(weight[first:]), others[0], panels(projection), others[1])
+    others = [nothing if v is None else flat(v.contiguous()) for v in (given.bias_hh, given.dropped)]
+    return Parameters(panels(weight[:first]), panels(weight[first:]), others[0], panels(given.weight_hr), others[1])

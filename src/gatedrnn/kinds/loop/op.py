@@ -9,7 +9,7 @@ from torch import Tensor
 from gatedrnn.equations import LoopEquations, Recurrent, output_of
 from gatedrnn.kernels.backends import accumulation_dtype, native_kernels
 from gatedrnn.kernels.matmul import product_over_rows
-from gatedrnn.kernels.op import FLOPS, Gradients, Shape, products, register_gradient, through
+from gatedrnn.kernels.op import Gradients, operation, products, register_gradient, through
 from gatedrnn.kinds.definition import iterate, zero_masked_steps
 from gatedrnn.kinds.loop.rows import LoopProgram, trace_loop
 from gatedrnn.kinds.programs import EQUATIONS, program_of
@@ -58,64 +58,93 @@ def _registered(word: str) -> _Registered:
     return _Registered(cell, program_of(word, trace_loop))
 
 
-@torch.library.custom_op("gatedrnn::loop_cell", mutates_args=())
-def loop_cell(
-    projected: Tensor, h0: Tensor, c0: Tensor | None, mask: Tensor | None, resets: Tensor | None,
-    weight_hh: Tensor, bias_hh: Tensor | None, diagonals: Tensor | None, weight_hr: Tensor | None,
-    dropped: Tensor | None, cell: str, reverse: bool,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
-    """Every h, the last h and c, every c, and the values kept for the gradient; c is empty without a c0.
+class LoopInputs(NamedTuple):
+    """What a loop cell reads: the arguments of its operation and of the kernels, in one dtype, float32 or float64."""
 
-    c are all states but h, side by side; `diagonals` has the diagonal weights one after another.
-    """
-    kernels = native_kernels(KERNELS, projected.device)
-    recurrence = kernels.Recurrence(weight_hh, bias_hh, diagonals, weight_hr, dropped)
-    states, last_h, last_c = kernels.loop_cells(
-        _registered(cell).program, projected, recurrence, h0, c0, mask, resets, reverse
-    )
-    return states.h, last_h, last_c, states.c, states.kept
+    projected: Tensor
+    """The input projections, (batch, time, gates · size)."""
+    h0: Tensor
+    """The h that gates read before the first step, (batch, width)."""
+    c0: Tensor | None
+    """All states but h, side by side; None if there are none."""
+    mask: Tensor | None
+    """A masked step leaves the states as they were."""
+    resets: Tensor | None
+    """A reset brings the states back to zeros."""
+    weight_hh: Tensor
+    bias_hh: Tensor | None
+    diagonals: Tensor | None
+    """The diagonal weights, one after another."""
+    weight_hr: Tensor | None
+    dropped: Tensor | None
+    """The dropout mask, (batch, width): multiplies h where gates read it."""
+    cell: str
+    """The cell's word."""
+    reverse: bool
 
 
-@loop_cell.register_fake
-def _(
-    projected: Tensor, h0: Tensor, c0: Tensor | None, mask: Tensor | None, resets: Tensor | None,
-    weight_hh: Tensor, bias_hh: Tensor | None, diagonals: Tensor | None, weight_hr: Tensor | None,
-    dropped: Tensor | None, cell: str, reverse: bool,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
-    features = projected.shape[2]
-    program, new = _registered(cell).program, projected.new_empty
-    size = features // program.gates
+class LoopUpstream(NamedTuple):
+    """What the gradient of a loop cell reads beside its inputs: gradients, and what the forward returned."""
+
+    grad_h: Tensor
+    grad_last_h: Tensor
+    grad_last_c: Tensor | None
+    h: Tensor
+    c: Tensor
+    """The other states side by side; of no size where there are none."""
+    kept: Tensor
+    """(batch, time, `LoopProgram.kept` · size)."""
+
+
+def _run(given: LoopInputs) -> tuple[Tensor, ...]:
+    """Every h, the last h and c, every c, and the values kept for the gradient; c is empty without a c0."""
+    kernels = native_kernels(KERNELS, given.projected.device)
+    results: tuple[Tensor, ...] = kernels.loop_cells(_registered(given.cell).program, given)
+    return results
+
+
+def _fake(given: LoopInputs) -> tuple[Tensor, ...]:
+    projected, h0, c0, program = given.projected, given.h0, given.c0, _registered(given.cell).program
+    new, size = projected.new_empty, projected.shape[2] // program.gates
     c, last_c = (new(0), new(0)) if c0 is None else (empty_series(projected, c0.shape[1]), new(c0.shape))
     return empty_series(projected, h0.shape[1]), new(h0.shape), last_c, c, empty_series(projected, program.kept * size)
 
 
-@torch.library.custom_op("gatedrnn::loop_cell_gradient", mutates_args=())
-def loop_cell_gradient(
-    grad_h: Tensor, grad_last_h: Tensor, grad_last_c: Tensor | None, h: Tensor, c: Tensor, kept: Tensor,
-    h0: Tensor, c0: Tensor | None, mask: Tensor | None, resets: Tensor | None,
-    weight_hh: Tensor, bias_hh: Tensor | None, diagonals: Tensor | None, weight_hr: Tensor | None,
-    dropped: Tensor | None, cell: str, reverse: bool,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
+def _run_gradient(upstream: LoopUpstream, given: LoopInputs) -> tuple[Tensor, ...]:
     """Gradients of projected, h0, c0 and the weights, in order; empty for missing ones.
 
     A tuple, not a list: jacobians map the operations of a backward, and torch maps none that returns a list.
     """
-    program, kernels = _registered(cell).program, native_kernels(KERNELS, h.device)
-    recurrence = kernels.Recurrence(weight_hh, bias_hh, diagonals, weight_hr, dropped)
-    states = kernels.LoopStates(h, c, kept)
-    gradients = kernels.loop_cells_gradient(
-        program, grad_h, grad_last_h, grad_last_c, states, recurrence, h0, c0, mask, resets, reverse
-    )
-    read, gated = _before_each_step(h, h0, resets, reverse), gradients.gated
-    if dropped is not None:
-        read, gated = (x * dropped.unsqueeze(1) if x.numel() else x for x in (read, gated))
+    h, weight_hr = upstream.h, given.weight_hr
+    program, kernels = _registered(given.cell).program, native_kernels(KERNELS, h.device)
+    gradients = kernels.loop_cells_gradient(program, upstream, given)
+    read, gated = _before_each_step(h, given.h0, given.resets, given.reverse), gradients.gated
+    if given.dropped is not None:
+        read, gated = (x * given.dropped.unsqueeze(1) if x.numel() else x for x in (read, gated))
     pairs = [(left, gated if is_gated else read) for left, is_gated in _of_products(program, gradients)]
-    of_bias = torch.cat([left.sum((0, 1)) for left, _ in pairs]) if bias_hh is not None else h.new_empty(0)
+    of_bias = torch.cat([left.sum((0, 1)) for left, _ in pairs]) if given.bias_hh is not None else h.new_empty(0)
     of_projection = h.new_empty(0) if weight_hr is None else _products(weight_hr, [(gradients.h, gradients.inner)])
     return (
-        gradients.projected, gradients.h0, gradients.c0, _products(weight_hh, pairs), of_bias, gradients.diagonals,
-        of_projection,
+        gradients.projected, gradients.h0, gradients.c0, _products(given.weight_hh, pairs), of_bias,
+        gradients.diagonals, of_projection,
     )  # fmt: skip
+
+
+def _fake_gradient(upstream: LoopUpstream, given: LoopInputs) -> tuple[Tensor, ...]:
+    h, others = upstream.h, (getattr(given, name) for name in _DIFFERENTIABLE[1:])
+    return empty_series(h, given.weight_hh.shape[0]), *(h.new_empty(0 if x is None else x.shape) for x in others)
+
+
+def _count(given: LoopInputs) -> int:
+    return products(given.projected, given.weight_hh, given.weight_hr)  # type: ignore[arg-type]  # shapes
+
+
+_DIFFERENTIABLE = ("projected", "h0", "c0", *PARAMETERS)
+loop_cell = operation("loop_cell", (LoopInputs,), 5, _run, _fake, _count)
+loop_cell_gradient = operation(
+    "loop_cell_gradient", (LoopUpstream, LoopInputs), 7, _run_gradient, _fake_gradient,
+    lambda upstream, given: 2 * _count(given),
+)  # fmt: skip
 
 
 def _of_products(program: LoopProgram, gradients: Any) -> list[tuple[Series, bool]]:
@@ -131,60 +160,42 @@ def _of_products(program: LoopProgram, gradients: Any) -> list[tuple[Series, boo
     return pairs
 
 
-@loop_cell_gradient.register_fake
-def _(
-    grad_h: Tensor, grad_last_h: Tensor, grad_last_c: Tensor | None, h: Tensor, c: Tensor, kept: Tensor,
-    h0: Tensor, c0: Tensor | None, mask: Tensor | None, resets: Tensor | None,
-    weight_hh: Tensor, bias_hh: Tensor | None, diagonals: Tensor | None, weight_hr: Tensor | None,
-    dropped: Tensor | None, cell: str, reverse: bool,
-) -> tuple[Tensor, ...]:  # fmt: skip
-    others = (h0, c0, weight_hh, bias_hh, diagonals, weight_hr)
-    return empty_series(h, weight_hh.shape[0]), *(h.new_empty(0 if v is None else v.shape) for v in others)
-
-
 def _saves(output: tuple[Tensor, ...], **_: object) -> tuple[Tensor, ...]:
     h, _last_h, _last_c, *others = output
     return h, *others
 
 
-def _backward(
-    upstream: Gradients, saved: Gradients, needed: frozenset[str], *, projected: Tensor, h0: Tensor,
-    c0: Tensor | None, **arguments: Any,
-) -> Gradients:  # fmt: skip
-    grad_h, grad_last_h, grad_last_c = upstream[:3]
-    h, c, values = saved
-    assert h is not None and c is not None and values is not None
-    grad_h = torch.zeros_like(h) if grad_h is None else grad_h
-    grad_last_h = torch.zeros_like(h0) if grad_last_h is None else grad_last_h
-    if c0 is None:
-        grad_last_c = None
-    elif grad_last_c is None:
-        grad_last_c = torch.zeros_like(c0)
-    gradients = loop_cell_gradient(grad_h, grad_last_h, grad_last_c, h, c, values, h0, c0, **arguments)
-    tensors = {"projected": projected, "h0": h0, "c0": c0, **arguments}
-    return [None if tensors[name] is None else grad for name, grad in zip(_DIFFERENTIABLE, gradients, strict=True)]
+def _backward(upstream: Gradients, saved: Gradients, needed: frozenset[str], **arguments: Any) -> Gradients:
+    given, (h, c, kept) = LoopInputs(**arguments), saved
+    assert h is not None and c is not None and kept is not None
+    missing = (h, given.h0, given.c0)
+    grads = [
+        torch.zeros_like(like) if grad is None and like is not None else grad
+        for grad, like in zip(upstream[:3], missing, strict=True)
+    ]
+    if given.c0 is None:
+        grads[2] = None
+    gradients = loop_cell_gradient(*grads, h, c, kept, *given)
+    return [None if arguments[name] is None else grad for name, grad in zip(_DIFFERENTIABLE, gradients, strict=True)]
 
 
-def _plain(
-    projected: Tensor, h0: Tensor, c0: Tensor | None, mask: Tensor | None, resets: Tensor | None,
-    dropped: Tensor | None, cell: str, reverse: bool, diagonals: Tensor | None, **weights: Tensor | None,
-) -> tuple[Tensor, ...]:  # fmt: skip
+def _plain(**arguments: Any) -> tuple[Tensor, ...]:
     """Compute every h and the last states step by step in torch."""
-    equations, program = _registered(cell)
-    named = {name: weight for name, weight in weights.items() if weight is not None}
-    if diagonals is not None:
-        parts = diagonals.chunk(len(equations.diagonals))
+    given = LoopInputs(**arguments)
+    (equations, program), c0 = _registered(given.cell), given.c0
+    named = {name: arguments[name] for name in PARAMETERS if name != "diagonals" and arguments[name] is not None}
+    if given.diagonals is not None:
+        parts = given.diagonals.chunk(len(equations.diagonals))
         named |= {f"weight_{name}": part for name, part in zip(equations.diagonals, parts, strict=True)}
-    recurrent = Recurrent(equations.projections, named, dropped)
+    recurrent = Recurrent(equations.projections, named, given.dropped)
     carried = () if c0 is None else c0.chunk(len(program.carried), dim=1)
-    state = (h0, *carried) if "h" in program.states else carried
-    h, last = iterate(equations, projected, state, recurrent, mask, resets, reverse)
+    state = (given.h0, *carried) if "h" in program.states else carried
+    h, last = iterate(equations, given.projected, state, recurrent, given.mask, given.resets, given.reverse)
     if "h" not in program.states:  # h follows from c, and is no state of its own
         return h, output_of(equations, last, ()), *last
     return h, last[0], *([] if c0 is None else [torch.cat(last[1:], dim=1)])
 
 
-_DIFFERENTIABLE = ("projected", "h0", "c0", *PARAMETERS)
 register_gradient(loop_cell, _DIFFERENTIABLE, _saves, _backward, through(_plain, _DIFFERENTIABLE))
 
 
@@ -206,20 +217,3 @@ def _products(weight: Tensor, pairs: list[tuple[Tensor, Tensor]]) -> Tensor:
         gradient[begin:end] = product_over_rows(left.flatten(0, 1), right.flatten(0, 1))
         begin = end
     return gradient
-
-
-def _count(
-    projected: Shape, h0: Shape, c0: Shape | None, mask: Shape | None, resets: Shape | None, weight_hh: Shape,
-    bias_hh: Shape | None, diagonals: Shape | None, weight_hr: Shape | None, *_: Any, **__: Any,
-) -> int:  # fmt: skip
-    return products(projected, weight_hh, weight_hr)
-
-
-def _count_gradient(
-    grad_h: Shape, grad_last_h: Shape, grad_last_c: Shape | None, h: Shape, c: Shape, kept: Shape, *forward: Any,
-    **_: Any,
-) -> int:  # fmt: skip
-    return 2 * _count(h, *forward)
-
-
-FLOPS |= {"loop_cell": _count, "loop_cell_gradient": _count_gradient}

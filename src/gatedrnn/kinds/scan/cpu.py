@@ -30,10 +30,10 @@ from gatedrnn.kernels.cpu.scratch import scratch
 from gatedrnn.kernels.cpu.threads import share_out, threads_for
 from gatedrnn.kernels.cpu.views import flags
 from gatedrnn.kernels.matmul import add_product_over_rows, product, product_into, product_over_rows
-from gatedrnn.kinds.scan.definition import ScanGradients
+from gatedrnn.kinds.scan.definition import ScanGradients, ScanInputs, ScanUpstream
 from gatedrnn.kinds.scan.loops import NONE, RUN, RUN_BACKWARD, Plan, Rows, Sums
 from gatedrnn.kinds.scan.rows import CellProgram, CellRows
-from gatedrnn.shapes import Channels, Flags, Series, State, StateTuple
+from gatedrnn.shapes import Channels, Series, State
 
 BLOCK = 256  # channels of one work item at most: its rows stay in the first-level cache
 NARROW = 32  # and at least, where channels are shared out
@@ -50,11 +50,14 @@ class Inputs(NamedTuple):
     """One a gate; channels are adjacent in memory."""
     biases: tuple[Channels, ...]
     diagonals: tuple[Channels, ...]
+    starts: State | None
+    """The states before the first step, side by side; zeros if None."""
     mask: np.ndarray
     resets: np.ndarray
     """Flags, empty if there are none."""
     reset_states: Tensor
     """(states, channels)."""
+    reverse: bool
     wide: torch.dtype
     """The dtype of states and sums."""
 
@@ -67,60 +70,36 @@ class Inputs(NamedTuple):
         return by_row | {f"w_{n}": at_channels(w) for n, w in zip(self.program.diagonals, self.diagonals, strict=True)}
 
 
-def scan(
-    program: CellProgram, x: Series, drive: Series | None, weight: Tensor | None, by_channel: Channels | None,
-    starts: Sequence[State | None], mask: Flags | None, resets: Flags | None, reset_state: Channels | None,
-    reverse: bool,
-) -> tuple[Series, StateTuple, Series | None]:  # fmt: skip
-    """Run a cell, or a bare scan, over a whole sequence: outputs, last states, and the product with `weight`.
-
-    Args:
-        x: the input projections (batch, time, gates · channels); with `drive` the decay; with `weight` the inputs,
-            which go sequence by sequence or step by step in memory, without gaps; outputs and product then do the same.
-        drive: of a bare scan.
-        weight: multiplied with x, for the projections.
-        by_channel: added to the projections, in the dtype of accumulation: a product that adds it first writes it out
-            first. Diagonal weights follow it, of a cell that has some; without a bias they are alone.
-        starts: the states before the first step in the dtype of accumulation; None for zeros.
-        mask: where False the states stay as they were and the output is 0.
-        resets: where True the state before the step is `reset_state`, in the dtype of accumulation; zeros if None.
-    """
+def scan(program: CellProgram, given: ScanInputs) -> tuple[Series, State, Series | None]:
+    """Run a cell, or a bare scan, over a whole sequence: outputs, last states, and the product with `weight`."""
+    x, weight = given.x, given.weight
     series = x if weight is None else _multiplied(x, weight)
-    projections = _projections(program, series, drive)
+    projections = _projections(program, series, given.drive)
     like, dtype = projections[-1], written(x.dtype)
     laid_out = None if weight is None else torch.empty_like(like, memory_format=torch.preserve_format)
     output = laid_out if laid_out is not None and dtype == x.dtype else torch.empty(like.shape, dtype=dtype)
-    forward = Forward(inputs_of(program, projections, by_channel, mask, resets, reset_state), output, starts, reverse)
+    forward = Forward(inputs_of(program, projections, given), output)
     forward.run()
     if laid_out is None:
         return output.to(like.dtype), forward.last, None
     return laid_out if output is laid_out else laid_out.copy_(output), forward.last, series
 
 
-def scan_gradient(
-    program: CellProgram, grad_output: Series, grad_last: Sequence[State], x: Series, drive: Series | None,
-    weight: Tensor | None, projected: Series | None, by_channel: Channels | None, output: Series | None,
-    starts: Sequence[State | None], mask: Flags | None, resets: Flags | None, reset_state: Channels | None,
-    reverse: bool, of_x: bool = True,
-) -> ScanGradients:  # fmt: skip
-    """Gradients of `scan`; gates are computed again, and the states too if `output` is None.
-
-    Args:
-        projected: the product with `weight`, if there is one.
-        output: the outputs, if they show the states.
-    """
-    series = x if projected is None else projected
+def scan_gradient(program: CellProgram, upstream: ScanUpstream, given: ScanInputs) -> ScanGradients:
+    """Gradients of `scan`; gates are computed again, and the states too if `output` is None."""
+    x, weight, output = given.x, given.weight, upstream.output
+    series = x if weight is None else upstream.projected
     # The backward of a bare scan does not read the drive.
-    projections = _projections(program, series, None if drive is None else x)
-    inputs = inputs_of(program, projections, by_channel, mask, resets, reset_state)
-    states = [output] if output is not None else all_states(inputs, grad_output, starts, reverse)
-    backward = Backward(inputs, grad_output, grad_last, states, starts, reverse)
+    projections = _projections(program, series, None if given.drive is None else x)
+    inputs = inputs_of(program, projections, given)
+    states = [output] if output is not None else all_states(inputs, upstream.grad_output)
+    backward = Backward(inputs, upstream, states)
     # Not where threads share one sequence's time; nor in float16, which kernels read in a copy.
     if weight is not None and backward.plan.chunks == 1 and written(x.dtype) == x.dtype:
-        grad_x, grad_weight = _by_pieces(backward, x, weight, program.gates, of_x)
+        grad_x, grad_weight = _by_pieces(backward, x, weight, program.gates, upstream.of_x)
         return _gradients(backward, grad_x, None, grad_weight)
     dtype = written(series.dtype)
-    if drive is not None:
+    if given.drive is not None:
         of_decay, of_drive = (torch.empty(series.shape, dtype=dtype) for _ in range(2))
         backward.run(backward.plan, [at_steps(gradient, written=True) for gradient in (of_decay, of_drive)])
         return _gradients(backward, of_decay.to(x.dtype), of_drive.to(x.dtype), None)
@@ -130,7 +109,7 @@ def scan_gradient(
     gradient = gradient.to(series.dtype)
     if weight is None:
         return _gradients(backward, gradient, None, None)
-    grad_x = torch.empty_like(x).copy_(product(gradient, weight.t())) if of_x else None
+    grad_x = torch.empty_like(x).copy_(product(gradient, weight.t())) if upstream.of_x else None
     return _gradients(backward, grad_x, None, product_over_rows(gradient.flatten(0, 1), x.flatten(0, 1)))
 
 
@@ -147,7 +126,7 @@ def _projections(program: CellProgram, series: Series, drive: Series | None) -> 
 def _gradients(
     backward: "Backward", x: Series | None, drive: Series | None, weight: Tensor | None
 ) -> ScanGradients:  # fmt: skip
-    return ScanGradients(x, drive, weight, backward.grad_by_channel, backward.grad_starts, backward.grad_resets[0])
+    return ScanGradients(x, drive, weight, backward.grad_by_channel, backward.grad_starts, backward.grad_reset_state)
 
 
 def _by_pieces(
@@ -170,22 +149,22 @@ def _by_pieces(
 
 
 class Forward:
-    """A run that writes a cell's outputs, or every state, from the states before the first step, zeros for None."""
+    """A run that writes a cell's outputs, or every state."""
 
-    def __init__(self, inputs: Inputs, out: Series, starts: Sequence[State | None], reverse: bool) -> None:
+    def __init__(self, inputs: Inputs, out: Series) -> None:
         self.inputs, self.out = inputs, out
-        self.plan = plan_for(inputs.program, tuple(out.shape), reverse)
+        self.plan = plan_for(inputs.program, tuple(out.shape), inputs.reverse)
         self.states = [
             torch.zeros(len(out), self.plan.chunks, out.shape[2], dtype=inputs.wide) for _ in inputs.program.states
         ]  # fmt: skip
-        for state, start in zip(self.states, starts, strict=True):
-            if start is not None:
+        if inputs.starts is not None:
+            for state, start in zip(self.states, inputs.starts.split(out.shape[2], 1), strict=True):
                 state[:, 0] = start
 
     @property
-    def last(self) -> tuple[State, ...]:
-        """The last states."""
-        return tuple(state[:, -1].clone() for state in self.states)
+    def last(self) -> State:
+        """The last states, side by side."""
+        return torch.cat([state[:, -1] for state in self.states], 1)
 
     def run(self, kept: Sequence[Series] = ()) -> None:
         """Write the outputs, or where `kept` is given every state to its series, at masked steps too."""
@@ -231,20 +210,15 @@ class Backward:
 
     Args:
         states: every state after each step.
-        starts: the states before the first step, zeros for None.
     """
 
-    def __init__(
-        self, inputs: Inputs, grad: Series, grad_last: Sequence[State], states: Sequence[Series],
-        starts: Sequence[State | None], reverse: bool,
-    ) -> None:  # fmt: skip
-        self.inputs, self.grad, self.states = inputs, readable(grad), [readable(x) for x in states]
-        self.plan = plan_for(inputs.program, tuple(states[0].shape), reverse)
-        self.starts = [
-            torch.zeros_like(last) if start is None else start.contiguous()
-            for start, last in zip(starts, grad_last, strict=True)
-        ]  # fmt: skip
-        self._allocate(grad_last, self.plan.chunks)
+    def __init__(self, inputs: Inputs, upstream: ScanUpstream, states: Sequence[Series]) -> None:
+        self.inputs, self.grad, self.states = inputs, readable(upstream.grad_output), [readable(x) for x in states]
+        channels, grad_last = states[0].shape[2], upstream.grad_last
+        self.plan = plan_for(inputs.program, tuple(states[0].shape), inputs.reverse)
+        starts = torch.zeros_like(grad_last) if inputs.starts is None else inputs.starts
+        self.starts = [start.contiguous() for start in starts.split(channels, 1)]
+        self._allocate(grad_last.split(channels, 1), self.plan.chunks)
 
     def _allocate(self, grad_last: Sequence[State], chunks: int) -> None:
         batch, channels = grad_last[0].shape
@@ -258,9 +232,9 @@ class Backward:
         )
 
     @property
-    def grad_starts(self) -> tuple[State, ...]:
-        """Gradients of the states before the first step."""
-        return tuple(carry[:, 0].clone() for carry in self.carries)
+    def grad_starts(self) -> State:
+        """Gradients of the states before the first step, side by side."""
+        return torch.cat([carry[:, 0] for carry in self.carries], 1)
 
     @property
     def grad_by_channel(self) -> Channels:
@@ -269,9 +243,9 @@ class Backward:
         return torch.cat(sums) if sums else self.carries[0].new_empty(0)
 
     @property
-    def grad_resets(self) -> tuple[Channels, ...]:
-        """Gradients of the states after a reset."""
-        return tuple(gradient.sum((0, 1)) for gradient in self._grad_resets)
+    def grad_reset_state(self) -> Channels:
+        """The gradient of the first state after a reset, the only one that can be set."""
+        return self._grad_resets[0].sum((0, 1))
 
     def run(self, plan: Plan, gradients: Sequence[Site]) -> None:
         """Write the gradients of the projections."""
@@ -320,11 +294,11 @@ class Backward:
         )  # fmt: skip
 
 
-def all_states(inputs: Inputs, like: Series, starts: Sequence[State | None], reverse: bool) -> list[Series]:
+def all_states(inputs: Inputs, like: Series) -> list[Series]:
     """The states themselves, at masked steps too, in the dtype of accumulation at least."""
     dtype = torch.promote_types(like.dtype, torch.float32)
     states = [torch.empty(like.shape, dtype=dtype) for _ in inputs.program.states]
-    Forward(inputs, states[0], starts, reverse).run(kept=states)
+    Forward(inputs, states[0]).run(kept=states)
     return states
 
 
@@ -389,23 +363,20 @@ def _work(plan: Plan) -> tuple[int, int]:
     return items, threads_for(plan.sequences * (plan.high - plan.low) * plan.channels)
 
 
-def inputs_of(
-    program: CellProgram, projections: Sequence[Series], by_channel: Channels | None, mask: Flags | None,
-    resets: Flags | None, reset_state: Channels | None,
-) -> Inputs:  # fmt: skip
-    """Put together what forward and backward read, arguments as in `scan`."""
-    like = projections[-1]
+def inputs_of(program: CellProgram, projections: Sequence[Series], given: ScanInputs) -> Inputs:
+    """Put together what forward and backward read."""
+    like, by_channel = projections[-1], given.by_channel
     wide = torch.float64 if like.dtype == torch.float64 else torch.float32
     channels = like.shape[2]
     parts = () if by_channel is None else by_channel.contiguous().split(channels)
     count = len(parts) - len(program.diagonals)
     biases, weights = parts[:count], parts[count:]
     reset_states = torch.zeros(len(program.states), channels, dtype=wide)
-    if reset_state is not None:
-        reset_states[0] = reset_state
+    if given.reset_state is not None:
+        reset_states[0] = given.reset_state
     return Inputs(
         program, program.biased if biases else program.plain, tuple(readable(x) for x in projections), biases, weights,
-        flags(mask), flags(resets), reset_states, wide,
+        given.starts, flags(given.mask), flags(given.resets), reset_states, given.reverse, wide,
     )  # fmt: skip
 
 

@@ -9,7 +9,52 @@ from torch import Tensor
 from gatedrnn.equations import Equations, GappedScanEquations, ScanEquations, output_of, split_gates
 from gatedrnn.kernels.backends import accumulation_dtype
 from gatedrnn.kinds.definition import ZoneoutMask, mixed, over_time, zero_masked_steps
-from gatedrnn.shapes import Channels, Flags, Gaps, Projections, Series, State, StateTuple
+from gatedrnn.shapes import Channels, Flags, Gaps, Projections, Series, State
+
+BARE = "linear-scan"
+"""The word of the scan of decays and drives alone, which are no cell's."""
+
+
+class ScanInputs(NamedTuple):
+    """What a scan reads: the arguments of its operation and of the kernels. What is no series is in the dtype of
+    states and sums (`accumulation_dtype`)."""
+
+    x: Tensor
+    """The input projections W x, (batch, time, gates · channels); of the bare scan the decay, beside its drive."""
+    drive: Tensor | None = None
+    weight: Tensor | None = None
+    """Multiplied with x, the inputs, on a CPU; x is then contiguous as (batch, time, features) or as (time, batch,
+    features), and outputs and product have the same layout."""
+    by_channel: Tensor | None = None
+    """Biases of all projections, and the diagonal weights after them; without biases these are alone. A product that
+    adds a bias first writes it out first: kernels add it."""
+    starts: Tensor | None = None
+    """The states before the first step side by side, (batch, states · channels); zeros if None."""
+    mask: Tensor | None = None
+    """Where False the states stay as they were, and the output is 0."""
+    resets: Tensor | None = None
+    """Where True the state before the step is `reset_state`, at a masked step too."""
+    reset_state: Tensor | None = None
+    """(channels,); zeros if None."""
+    cell: str = BARE
+    """The cell's word."""
+    reverse: bool = False
+    """Run from the last step to the first."""
+    native: bool = True
+    """Run kernels; only the bare scan has another form."""
+
+
+class ScanUpstream(NamedTuple):
+    """What the gradient of a scan reads beside its inputs."""
+
+    grad_output: Tensor
+    grad_last: Tensor
+    projected: Tensor
+    """The product with `weight`; empty without it."""
+    output: Tensor | None
+    """The outputs, if they show the states, which are computed again otherwise."""
+    of_x: bool
+    """Whether the gradient of x is asked for where it is a product."""
 
 
 class ScanGradients(NamedTuple):
@@ -21,7 +66,8 @@ class ScanGradients(NamedTuple):
     weight: Tensor | None
     by_channel: Channels
     """Empty without a bias and diagonal weights."""
-    starts: StateTuple
+    starts: State
+    """Side by side."""
     reset_state: Channels
 
 

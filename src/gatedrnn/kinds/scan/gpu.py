@@ -14,7 +14,7 @@ memory that is freed again, if the output does not show them (it is their tanh, 
 
 import hashlib
 import linecache
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -48,9 +48,9 @@ from gatedrnn.kernels.gpu.tile import (
     store_end,
     time_of,
 )
-from gatedrnn.kinds.scan.definition import ScanGradients
+from gatedrnn.kinds.scan.definition import ScanGradients, ScanInputs, ScanUpstream
 from gatedrnn.kinds.scan.rows import TileProgram, bare_tiles
-from gatedrnn.shapes import Channels, Flags, Series, State, StateTuple
+from gatedrnn.shapes import Channels, Series, State
 
 HELPERS = ("projection", "shrinking", "tanh", "expm1", "log1p", "sign", "minimum", "maximum")
 
@@ -217,130 +217,111 @@ def _scan_gradient(
         tl.store(grad_reset + (sequence * chunks + chunk_index) * channels + channel, of_resets, mask=within)
 
 
-def scan(
-    tiles: TileProgram, x: Series, drive: Series | None, weight: None, bias: Channels | None,
-    starts: Sequence[State | None], mask: Flags | None, resets: Flags | None, reset_state: Channels | None,
-    reverse: bool, *, chunk: int | None = None,
-) -> tuple[Series, StateTuple, None]:  # fmt: skip
+def scan(tiles: TileProgram, given: ScanInputs, *, chunk: int | None = None) -> tuple[Series, State, None]:
     """Outputs of a scan cell, or the states of a bare scan, contiguous in the dtype of `x`, and the last state.
 
     Args:
         tiles: the cell's parts.
-        x: the input projections in the cell's order, (batch, time, gates * channels), any strides; with `drive` the
-            decay. There is no `weight`: the product is torch's.
-        bias: added to them, (gates * channels,) in the dtype of accumulation.
-        starts: the state before the first step, (batch, channels) in the dtype of accumulation; None for zeros.
-        mask: (batch, time); where False the state stays as it was and the output is 0.
-        resets: (batch, time); where True the state before the step is `reset_state`, at a masked step too.
-        reset_state: (channels,) in the dtype of accumulation; None is zeros.
-        reverse: run from the last step to the first.
+        given: without a `weight`: the product is torch's. x may have any strides; what is no series is in the dtype of
+            accumulation.
         chunk: as in `divide_time`.
     """
-    inputs = _Inputs.of(tiles, x, drive, bias, starts, mask, resets, reset_state)
-    output = x.new_empty(*x.shape[:2], inputs.channels)
-    last = inputs.run(reverse, chunk, output, states=False)
-    return output, (last,), None
+    inputs = _Inputs.of(tiles, given)
+    output = given.x.new_empty(*given.x.shape[:2], inputs.channels)
+    return output, inputs.run(chunk, output, states=False), None
 
 
 class _Inputs(NamedTuple):
-    """The tensors that forward and backward read."""
+    """The tensors that forward and backward read, as kernels read them."""
 
     tiles: TileProgram
-    x: Series
+    given: ScanInputs
+    """Contiguous, flags as bytes; decay and drive of a bare scan with the same strides."""
     gate: int
-    """Elements from one projection to the next: of a bare scan from the decay to the drive, which have the same
-    strides."""
-    bias: Channels | None
-    start: State | None
-    mask: Tensor | None
-    resets: Tensor | None
-    reset_state: Channels | None
-    drive: Series | None
-    """Held as long as its address is used."""
+    """Elements from one projection to the next: of a bare scan from the decay to the drive."""
 
     @classmethod
-    def of(
-        cls, tiles: TileProgram, x: Series, drive: Series | None, bias: Channels | None,
-        starts: Sequence[State | None], mask: Flags | None, resets: Flags | None, reset_state: Channels | None,
-    ) -> "_Inputs":  # fmt: skip
+    def of(cls, tiles: TileProgram, given: ScanInputs) -> "_Inputs":
+        x, drive = given.x, given.drive
         if drive is not None and drive.stride() != x.stride():
             x, drive = x.contiguous(), drive.contiguous()
         gate = x.shape[2] // tiles.gates * x.stride(2) if drive is None else between(x, drive)
-        start, bias, reset_row = (None if v is None else v.contiguous() for v in (starts[0], bias, reset_state))
-        return cls(tiles, x, gate, bias, start, flags(mask), flags(resets), reset_row, drive)
+        by_channel, starts, reset_state = (
+            None if v is None else v.contiguous() for v in (given.by_channel, given.starts, given.reset_state)
+        )
+        mask, resets = flags(given.mask), flags(given.resets)
+        as_read = ScanInputs(x, drive, None, by_channel, starts, mask, resets, reset_state, reverse=given.reverse)
+        return cls(tiles, as_read, gate)
 
     @property
     def channels(self) -> int:
         """Channels of the state."""
-        return self.x.shape[2] if self.drive is not None else self.x.shape[2] // self.tiles.gates
+        return self.given.x.shape[2] if self.given.drive is not None else self.given.x.shape[2] // self.tiles.gates
 
-    def run(self, reverse: bool, chunk: int | None, output: Tensor, states: bool) -> State:
+    def run(self, chunk: int | None, output: Tensor, states: bool) -> State:
         """Write the outputs, or the states themselves, to `output`; return the last state."""
-        batch, steps, channels = output.shape
+        given, (batch, steps, channels) = self.given, output.shape
         last = empty_states(output, batch)
         if not output.numel():
-            return last.zero_() if self.start is None else last.copy_(self.start)
+            return last.zero_() if given.starts is None else last.copy_(given.starts)
         parts, division = parts_of(self.tiles), divide_time(batch, steps, channels, output.device, chunk)
 
         def run(starts: Tensor | None, products: Tensor | None, end: Tensor) -> None:
             launch(
-                _scan, programs(batch, division, channels), output, *strided(self.x), self.gate,
-                self.bias, self.start if products is None else None, self.mask, self.resets, self.reset_state, starts,
+                _scan, programs(batch, division, channels), output, *strided(given.x), self.gate, given.by_channel,
+                given.starts if products is None else None, given.mask, given.resets, given.reset_state, starts,
                 output, products, end, steps, channels, *division, CELL=parts.key, COEFFICIENTS=parts.coefficients,
-                OUTPUT=parts.output, STATES=states, RESETS=self.resets is not None, REVERSE=reverse,
+                OUTPUT=parts.output, STATES=states, RESETS=given.resets is not None, REVERSE=given.reverse,
             )  # fmt: skip
 
-        run(states_before_chunks(run, division, self.start, last), None, last)
+        run(states_before_chunks(run, division, given.starts, last), None, last)
         return last
 
 
 def scan_gradient(
-    tiles: TileProgram, grad_output: Series, grad_last: Sequence[State], x: Series, drive: Series | None,
-    weight: None, projected: None, bias: Channels | None, output: Series | None, starts: Sequence[State | None],
-    mask: Flags | None, resets: Flags | None, reset_state: Channels | None, reverse: bool, of_x: bool = True, *,
-    chunk: int | None = None,
+    tiles: TileProgram, upstream: ScanUpstream, given: ScanInputs, *, chunk: int | None = None
 ) -> ScanGradients:  # fmt: skip
     """Gradients of the projections, contiguous in their dtype and 0 at masked steps, of bias, and of the state before
     the first step and `reset_state`, as they are summed up.
 
     Args:
-        grad_output: any strides. The others as passed to or returned by `scan`.
-        output: None if it does not show the states, which are then computed again.
+        upstream: `grad_output` may have any strides.
+        given: as passed to `scan`.
         chunk: as in `divide_time`, of one step more than there are.
     """
-    (batch, steps, channels), (last,) = grad_output.shape, grad_last
-    inputs, parts = _Inputs.of(tiles, x, drive, bias, starts, mask, resets, reset_state), parts_of(tiles)
-    x = inputs.x
+    grad_output, last = upstream.grad_output, upstream.grad_last.contiguous()
+    batch, steps, channels = grad_output.shape
+    inputs, parts = _Inputs.of(tiles, given), parts_of(tiles)
+    given, x, bias = inputs.given, inputs.given.x, inputs.given.by_channel
     grad_x = torch.empty(x.shape, dtype=x.dtype, device=x.device)
-    grad_drive = None if drive is None else torch.empty(x.shape, dtype=x.dtype, device=x.device)
+    grad_drive = None if given.drive is None else torch.empty(x.shape, dtype=x.dtype, device=x.device)
     gate_of_gradient, of_projected_t = (channels if grad_drive is None else between(grad_x, grad_drive)), x.shape[2]
     grad_start = empty_states(grad_output, batch)
     nothing = grad_start.new_zeros(channels)
     if not grad_output.numel():
-        return ScanGradients(grad_x, grad_drive, None, _of_bias(grad_x, bias), (grad_start.copy_(last),), nothing)
-    if output is not None:
-        states = output.contiguous()
+        return ScanGradients(grad_x, grad_drive, None, _of_bias(grad_x, bias), grad_start.copy_(last), nothing)
+    if upstream.output is not None:
+        states = upstream.output.contiguous()
     else:
         states = empty_states(grad_output, batch, steps)
-        inputs.run(reverse, chunk, states, states=True)
+        inputs.run(chunk, states, states=True)
     division = divide_time(batch, steps + 1, channels, grad_output.device, chunk)
-    upstream = last.contiguous()
     # One row per program, summed in a fixed order afterwards.
-    grad_reset = None if resets is None else empty_states(grad_output, batch, division.chunks)
+    grad_reset = None if given.resets is None else empty_states(grad_output, batch, division.chunks)
 
     def run(before: Tensor | None, products: Tensor | None, end: Tensor) -> None:
         launch(
             _scan_gradient, programs(batch, division, channels), x, *strided(grad_output), *strided(x), inputs.gate,
-            inputs.bias, upstream if products is None else None, states, inputs.start, inputs.mask, inputs.resets,
-            inputs.reset_state, before, grad_x, of_projected_t, gate_of_gradient,
+            bias, last if products is None else None, states, given.starts, given.mask, given.resets,
+            given.reset_state, before, grad_x, of_projected_t, gate_of_gradient,
             grad_reset if products is None else None, products, end, steps, channels, *division, CELL=parts.key,
             COEFFICIENTS=parts.coefficients, OF_STATE=parts.of_state, GRADIENT=parts.gradient,
-            RESETS=resets is not None, REVERSE=not reverse,
+            RESETS=given.resets is not None, REVERSE=not given.reverse,
         )  # fmt: skip
 
-    run(states_before_chunks(run, division, upstream, grad_start), None, grad_start)
+    run(states_before_chunks(run, division, last, grad_start), None, grad_start)
     of_reset = nothing if grad_reset is None else grad_reset.sum((0, 1))
-    return ScanGradients(grad_x, grad_drive, None, _of_bias(grad_x, bias), (grad_start,), of_reset)
+    return ScanGradients(grad_x, grad_drive, None, _of_bias(grad_x, bias), grad_start, of_reset)
 
 
 def _of_bias(grad_projected: Series, bias: Channels | None) -> Channels:

@@ -14,11 +14,19 @@ from torch.nn.functional import linear
 from gatedrnn.equations import ElementwiseLoopEquations, Recurrent, ScanEquations
 from gatedrnn.errors import BackendUnavailable
 from gatedrnn.kernels.backends import BACKENDS, accumulation_dtype, choose_backend, native_kernels, plain_torch_only
-from gatedrnn.kernels.op import FLOPS, Gradients, products, register_gradient, through
+from gatedrnn.kernels.op import Gradients, operation, products, register_gradient, through
 from gatedrnn.kinds.definition import iterate
 from gatedrnn.kinds.programs import EQUATIONS, program_of
-from gatedrnn.kinds.scan.definition import coefficients_of, gates_of, scan_in_torch, shown
-from gatedrnn.kinds.scan.rows import BARE, CellProgram, TileProgram, bare_scan, bare_tiles, trace_cell, trace_tiles
+from gatedrnn.kinds.scan.definition import (
+    BARE,
+    ScanInputs,
+    ScanUpstream,
+    coefficients_of,
+    gates_of,
+    scan_in_torch,
+    shown,
+)
+from gatedrnn.kinds.scan.rows import CellProgram, TileProgram, bare_scan, bare_tiles, trace_cell, trace_tiles
 from gatedrnn.shapes import Channels, Flags, Projections, Series, State
 
 KERNELS = "gatedrnn.kinds.scan"
@@ -61,15 +69,14 @@ def linear_scan(
         ([1.0, 1.5, 1.75], [[1.75]])
     """
     _check(decay, drive, h0, resets, reset_state, backend)
+    h0, reset_state = (None if x is None else x.to(accumulation_dtype(x.dtype)) for x in (h0, reset_state))
     if plain_torch_only():
         if backend == "native":
             raise BackendUnavailable(
                 "backend 'native' cannot run in a transform of torch.func or an export to ONNX; use 'auto' or "
                 "'reference'"
             )
-        start = drive.new_zeros(drive.shape[0], drive.shape[2]) if h0 is None else h0
-        a, b, start, reset_to = _wide(drive, decay, drive, start, reset_state)
-        h, last = scan_in_torch(a, b, start, resets, reset_to, reverse)
+        h, last = _by_torch(ScanInputs(decay, drive, None, None, h0, None, resets, reset_state, BARE, reverse))
         return h.to(drive.dtype), last
     native = _native(backend, drive.device)
     h, last, _ = scan(decay, drive, None, None, h0, None, resets, reset_state, BARE, reverse, native)
@@ -107,11 +114,11 @@ def _check(
 
 
 def joined_by_channel(bias: Tensor | None, diagonals: Sequence[Channels]) -> Tensor | None:
-    """Join the bias of all projections and the diagonal weights as operations read them; None if there are neither."""
-    if not diagonals:
-        return bias
-    wide = accumulation_dtype(diagonals[0].dtype)
-    return torch.cat([each.to(wide) for each in (*(() if bias is None else (bias,)), *diagonals)])
+    """Join the bias of all projections and the diagonal weights, in the dtype of accumulation; None if there are
+    neither."""
+    parts = [*diagonals] if bias is None else [bias, *diagonals]
+    wide = [each.to(accumulation_dtype(each.dtype)) for each in parts]
+    return torch.cat(wide) if len(wide) > 1 else next(iter(wide), None)
 
 
 def biased_and_diagonals(
@@ -134,11 +141,6 @@ def _native(backend: str, device: torch.device) -> bool:
     return (choose_backend(device).backend if backend == "auto" else backend) == "native"
 
 
-def _wide(like: Tensor, *tensors: Tensor | None) -> list[Any]:
-    """Return the tensors in the dtype of states and sums; None stays None."""
-    return [None if x is None else x.to(accumulation_dtype(like.dtype)) for x in tensors]
-
-
 def _program(word: str, device: torch.device) -> TileProgram | CellProgram:
     """Return the program that the kernels of a device run for a cell or the bare scan."""
     if device.type == "cuda":
@@ -146,58 +148,29 @@ def _program(word: str, device: torch.device) -> TileProgram | CellProgram:
     return bare_scan() if word == BARE else program_of(word, trace_cell)
 
 
-def _channels(x: Tensor, drive: Tensor | None, weight: Tensor | None, cell: str) -> int:
+def _channels(given: ScanInputs) -> int:
     """The channels of each state."""
-    if drive is not None:
-        return int(drive.shape[2])
-    return int(x.shape[2] if weight is None else weight.shape[0]) // len(EQUATIONS[cell].projections)
+    if given.drive is not None:
+        return int(given.drive.shape[2])
+    features = given.x.shape[2] if given.weight is None else given.weight.shape[0]
+    return int(features) // len(EQUATIONS[given.cell].projections)
 
 
-def _states(joined: Tensor | None, channels: int) -> list[Tensor | None]:
-    """Split states that are joined by channel; one None, for zeros, if there are none."""
-    return [None] if joined is None else [x.contiguous() for x in joined.split(channels, dim=1)]
+def _run(given: ScanInputs) -> tuple[Tensor, Tensor, Tensor]:
+    """The outputs, the last states, and the product with `weight`."""
+    nothing = given.x.new_empty(0)
+    if not given.native:
+        h, last = _by_torch(given)
+        return h.to(given.x.dtype), last, nothing
+    kernels = native_kernels(KERNELS, given.x.device)
+    output, last, projected = kernels.scan(_program(given.cell, given.x.device), given)
+    return output, last, nothing if projected is None else projected
 
 
-def _side_by_side(states: tuple[Tensor, ...]) -> Tensor:
-    return states[0] if len(states) == 1 else torch.cat(states, dim=1)
-
-
-@torch.library.custom_op("gatedrnn::scan", mutates_args=())
-def scan(
-    x: Tensor, drive: Tensor | None, weight: Tensor | None, by_channel: Tensor | None, starts: Tensor | None,
-    mask: Tensor | None, resets: Tensor | None, reset_state: Tensor | None, cell: str, reverse: bool, native: bool,
-) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    """Run the cell of this word in one pass: outputs, last states, and the product with `weight`.
-
-    Args:
-        x: the input projections W x, (batch, time, gates · channels); of the bare scan the decay, beside its drive.
-        weight: multiplied with x, the inputs, on a CPU; x is then contiguous as (batch, time, features) or as (time,
-            batch, features), and outputs and product have the same layout. The product is empty without it.
-        by_channel: biases and diagonal weights (`joined_by_channel`).
-        starts: the states before the first step side by side, (batch, states · channels); zeros if None.
-        native: run kernels; only the bare scan has another form.
-    """
-    starts, by_channel, reset_state = _wide(x, starts, by_channel, reset_state)
-    channels, nothing = _channels(x, drive, weight, cell), x.new_empty(0)
-    if not native:
-        assert drive is not None
-        a, b, h0 = _wide(x, x, drive, drive.new_zeros(len(x), channels) if starts is None else starts)
-        h, last_state = scan_in_torch(a, b, h0, resets, reset_state, reverse)
-        return h.to(x.dtype), last_state, nothing
-    output, last, projected = native_kernels(KERNELS, x.device).scan(
-        _program(cell, x.device), x, drive, weight, by_channel, _states(starts, channels), mask, resets, reset_state,
-        reverse,
-    )  # fmt: skip
-    return output, _side_by_side(last), nothing if projected is None else projected
-
-
-@scan.register_fake
-def _(
-    x: Tensor, drive: Tensor | None, weight: Tensor | None, by_channel: Tensor | None, starts: Tensor | None,
-    mask: Tensor | None, resets: Tensor | None, reset_state: Tensor | None, cell: str, reverse: bool, native: bool,
-) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    (batch, steps, _), channels = x.shape, _channels(x, drive, weight, cell)
-    width = channels if starts is None else starts.shape[1]
+def _fake(given: ScanInputs) -> tuple[Tensor, Tensor, Tensor]:
+    x, weight, channels = given.x, given.weight, _channels(given)
+    batch, steps, _ = x.shape
+    width = channels if given.starts is None else given.starts.shape[1]
     last = x.new_empty(batch, width, dtype=accumulation_dtype(x.dtype))
     if weight is None:
         return x.new_empty(batch, steps, channels), last, x.new_empty(0)
@@ -207,57 +180,60 @@ def _(
     return output, last, projected
 
 
-@torch.library.custom_op("gatedrnn::scan_gradient", mutates_args=())
-def scan_gradient(
-    grad_output: Tensor, grad_last: Tensor, projected: Tensor, output: Tensor | None, x: Tensor, drive: Tensor | None,
-    weight: Tensor | None, by_channel: Tensor | None, starts: Tensor | None, mask: Tensor | None,
-    resets: Tensor | None, reset_state: Tensor | None, cell: str, reverse: bool, native: bool, of_x: bool,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
-    """Gradients of x, drive, weight, by_channel, starts and reset_state; empty for missing ones, and for x unless
-    `of_x`. Gates are computed again, and so are states if `output` is None."""
-    starts, by_channel, reset_state = _wide(x, starts, by_channel, reset_state)
-    if not native:
-        assert drive is not None and output is not None
-        gradients = _gradient_by_scan(grad_output, grad_last, x, output, starts, resets, reset_state, reverse, native)
-        of_decay, of_drive, of_start, of_reset = gradients
+def _run_gradient(upstream: ScanUpstream, given: ScanInputs) -> tuple[Tensor, ...]:
+    """Gradients of what `_DIFFERENTIABLE` names; empty for missing ones, and for an x that is multiplied unless
+    `of_x`. Gates are computed again."""
+    x = given.x
+    if not given.native:
+        of_decay, of_drive, of_start, of_reset = _gradient_by_scan(upstream, given)
         return of_decay.to(x.dtype), of_drive.to(x.dtype), x.new_empty(0), x.new_empty(0), of_start, of_reset
-    channels = grad_output.shape[2]
-    gradients = native_kernels(KERNELS, x.device).scan_gradient(
-        _program(cell, x.device), grad_output, _states(grad_last, channels), x, drive, weight,
-        None if weight is None else projected, by_channel, output, _states(starts, channels), mask, resets,
-        reset_state, reverse, of_x,
-    )  # fmt: skip
-    of_tensors = (x.new_empty(0) if each is None else each for each in (gradients.x, gradients.drive, gradients.weight))
-    return *of_tensors, gradients.by_channel, _side_by_side(gradients.starts), gradients.reset_state
+    kernels = native_kernels(KERNELS, x.device)
+    gradients = kernels.scan_gradient(_program(given.cell, x.device), upstream, given)
+    return tuple(x.new_empty(0) if gradient is None else gradient for gradient in gradients)
 
 
-@scan_gradient.register_fake
-def _(
-    grad_output: Tensor, grad_last: Tensor, projected: Tensor, output: Tensor | None, x: Tensor, drive: Tensor | None,
-    weight: Tensor | None, by_channel: Tensor | None, starts: Tensor | None, mask: Tensor | None,
-    resets: Tensor | None, reset_state: Tensor | None, cell: str, reverse: bool, native: bool, of_x: bool,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
-    nothing = x.new_empty(0)
+def _fake_gradient(upstream: ScanUpstream, given: ScanInputs) -> tuple[Tensor, ...]:
+    x, weight, nothing = given.x, given.weight, given.x.new_empty(0)
     if weight is not None:
-        of_tensors = torch.empty_like(x) if of_x else nothing, nothing, weight.new_empty(weight.shape)
+        of_tensors = torch.empty_like(x) if upstream.of_x else nothing, nothing, weight.new_empty(weight.shape)
     else:
-        of_tensors = x.new_empty(x.shape), nothing if drive is None else x.new_empty(x.shape), nothing
-    sizes = 0 if by_channel is None else len(by_channel), grad_last.shape, grad_output.shape[2]
-    of_channels, of_starts, of_reset = (grad_last.new_empty(size) for size in sizes)
-    return *of_tensors, of_channels, of_starts, of_reset
+        of_tensors = x.new_empty(x.shape), nothing if given.drive is None else x.new_empty(x.shape), nothing
+    grad_last, by_channel = upstream.grad_last, given.by_channel
+    sizes = 0 if by_channel is None else len(by_channel), grad_last.shape, upstream.grad_output.shape[2]
+    return *of_tensors, *(grad_last.new_empty(size) for size in sizes)
 
 
-def _gradient_by_scan(
-    grad_h: Tensor, grad_last: Tensor, decay: Tensor, h: Tensor, h0: Tensor | None, resets: Tensor | None,
-    reset_state: Tensor | None, reverse: bool, native: bool,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
+def _count(given: ScanInputs) -> int:
+    return 0 if given.weight is None else products(given.x, given.weight)  # type: ignore[arg-type]  # shapes
+
+
+scan = operation("scan", (ScanInputs,), 3, _run, _fake, _count)
+scan_gradient = operation(
+    "scan_gradient", (ScanUpstream, ScanInputs), 6, _run_gradient, _fake_gradient,
+    lambda upstream, given: (1 + upstream.of_x) * _count(given),
+)  # fmt: skip
+
+
+def _by_torch(given: ScanInputs) -> tuple[Tensor, Tensor]:
+    """The bare scan's states and the last one, in the dtype of accumulation, by torch operations."""
+    assert given.drive is not None
+    wide = accumulation_dtype(given.x.dtype)
+    decay, drive = given.x.to(wide), given.drive.to(wide)
+    h0 = drive.new_zeros(len(drive), drive.shape[2]) if given.starts is None else given.starts
+    return scan_in_torch(decay, drive, h0, given.resets, given.reset_state, given.reverse)
+
+
+def _gradient_by_scan(upstream: ScanUpstream, given: ScanInputs) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The gradient of the bare scan by torch operations around one scan in the other direction; itself differentiable.
 
     With delta_t the whole gradient that reaches h_t:  delta_t = grad_t + a_(t+1) delta_(t+1),
     grad b_t = delta_t,  grad a_t = delta_t h_(t-1),  and a_t delta_t is the gradient of the state before step t.
     """
-    start = h.new_zeros(len(h), h.shape[2], dtype=accumulation_dtype(h.dtype)) if h0 is None else h0
-    grad_h, decay, h, start, reset_to = _wide(grad_h, grad_h, decay, h, start, reset_state)
+    assert upstream.output is not None
+    resets, reverse = given.resets, given.reverse
+    wide, grad_last = accumulation_dtype(given.x.dtype), upstream.grad_last
+    grad_h, decay, h = (x.to(wide) for x in (upstream.grad_output, given.x, upstream.output))
+    start = h.new_zeros(len(h), h.shape[2]) if given.starts is None else given.starts
     end = h.shape[1] - 1
     if end < 0:
         return torch.zeros_like(decay), torch.zeros_like(h), grad_last.clone(), h.new_zeros(h.shape[2])
@@ -275,7 +251,7 @@ def _gradient_by_scan(
         next_reset = along_run(torch.zeros_like(resets[:, 0]), resets[:, later], before=False)
     delta, _ = linear_scan(
         next_decay, grad_h, grad_last, resets=next_reset, reverse=not reverse,
-        backend="native" if native else "reference",
+        backend="native" if given.native else "reference",
     )  # fmt: skip
     previous = along_run(start, h[:, earlier], before=True)
     reaching = decay * delta
@@ -283,7 +259,8 @@ def _gradient_by_scan(
     grad_start, grad_reset_state = reaching[:, first].clone(), torch.zeros_like(start[:0].sum(0))
     if resets is not None:
         cut = resets.unsqueeze(2)
-        previous = torch.where(cut, torch.zeros_like(start[:1, None]) if reset_to is None else reset_to, previous)
+        reset_to = torch.zeros_like(start[:1, None]) if given.reset_state is None else given.reset_state
+        previous = torch.where(cut, reset_to, previous)
         grad_start = torch.where(cut[:, first], 0, grad_start)
         grad_reset_state = torch.where(cut, reaching, 0).sum((0, 1))
     return delta * previous, delta, grad_start, grad_reset_state
@@ -296,55 +273,44 @@ def _saves(outputs: tuple[Tensor, ...], *, mask: Tensor | None, cell: str, **_: 
     return output if shows else None, projected
 
 
-def _backward(
-    upstream: Gradients, saved: Gradients, needed: frozenset[str], *, x: Tensor, drive: Tensor | None,
-    weight: Tensor | None, by_channel: Tensor | None, starts: Tensor | None, resets: Tensor | None,
-    reset_state: Tensor | None, cell: str, reverse: bool, native: bool, mask: Tensor | None,
-) -> Gradients:  # fmt: skip
-    (output, projected), (grad_output, grad_last, *_) = saved, upstream
-    channels = _channels(x, drive, weight, cell)
+def _backward(upstream: Gradients, saved: Gradients, needed: frozenset[str], **arguments: Any) -> Gradients:
+    (output, projected), (grad_output, grad_last, *_), given = saved, upstream, ScanInputs(**arguments)
+    x, channels = given.x, _channels(given)
     if grad_output is None:  # zeros, of no size in memory
         grad_output = x.new_zeros(1, 1, 1).expand(*x.shape[:2], channels)
     if grad_last is None:
-        width = channels if starts is None else starts.shape[1]
+        width = channels if given.starts is None else given.starts.shape[1]
         grad_last = x.new_zeros(len(x), width, dtype=accumulation_dtype(x.dtype))
+    assert projected is not None
+    before = ScanUpstream(grad_output, grad_last, projected, output, "x" in needed)
     if torch.is_grad_enabled():  # only the bare scan comes here: others go through their definition
-        assert output is not None
-        of_decay, of_drive, of_start, of_reset = _gradient_by_scan(
-            grad_output, grad_last, x, output, starts, resets, reset_state, reverse, native
-        )
+        of_decay, of_drive, of_start, of_reset = _gradient_by_scan(before, given)
         gradients: Gradients = of_decay, of_drive, None, None, of_start, of_reset
     else:
-        assert projected is not None
-        gradients = scan_gradient(
-            grad_output, grad_last, projected, output, x, drive, weight, by_channel, starts, mask, resets, reset_state,
-            cell, reverse, native, "x" in needed,
-        )  # fmt: skip
-    of_x = gradients[0] if "x" in needed else None
-    pairs = zip((x, drive, weight, by_channel, starts, reset_state), (of_x, *gradients[1:]), strict=True)
-    return [None if value is None else gradient for value, gradient in pairs]
+        gradients = scan_gradient(*before, *given)
+    present = [name in needed if name == "x" else arguments[name] is not None for name in _DIFFERENTIABLE]
+    return [gradient if there else None for there, gradient in zip(present, gradients, strict=True)]
 
 
-def _plain(
-    x: Tensor, drive: Tensor | None, weight: Tensor | None, by_channel: Tensor | None, starts: Tensor | None,
-    mask: Tensor | None, resets: Tensor | None, reset_state: Tensor | None, cell: str, reverse: bool, native: bool,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
+def _plain(**arguments: Any) -> tuple[Tensor, Tensor]:
     """The outputs and last states by the cell's definition."""
-    equations, projected = EQUATIONS[cell], x if weight is None else linear(x, weight)
+    given = ScanInputs(**arguments)
+    equations, x, starts = EQUATIONS[given.cell], given.x, given.starts
     assert isinstance(equations, (ScanEquations, ElementwiseLoopEquations))
-    whole, diagonals = biased_and_diagonals(equations, projected, by_channel)
+    projected = x if given.weight is None else linear(x, given.weight)
+    whole, diagonals = biased_and_diagonals(equations, projected, given.by_channel)
     if isinstance(equations, ScanEquations):
         gates = gates_of(equations, whole)
-        decay, driven = coefficients_of(equations, gates, tuple(diagonals.values()), mask)
-        reset_to = None if reset_state is None else reset_state.to(driven.dtype)
-        h, last = linear_scan(decay, driven, starts, resets=resets, reset_state=reset_to, reverse=reverse)
-        return shown(equations, h, gates, mask, whole.dtype).to(x.dtype), last
+        decay, driven = coefficients_of(equations, gates, tuple(diagonals.values()), given.mask)
+        reset_to = None if given.reset_state is None else given.reset_state.to(driven.dtype)
+        h, last = linear_scan(
+            decay, driven, starts, resets=given.resets, reset_state=reset_to, reverse=given.reverse
+        )  # fmt: skip
+        return shown(equations, h, gates, given.mask, whole.dtype).to(x.dtype), last
     assert starts is not None
-    state = starts.chunk(len(equations.states), dim=1)
-    output, states = iterate(
-        equations, whole, state, Recurrent(equations.projections, diagonals), mask, resets, reverse
-    )
-    return output.to(x.dtype), _side_by_side(states)
+    state, recurrent = starts.chunk(len(equations.states), dim=1), Recurrent(equations.projections, diagonals)
+    output, states = iterate(equations, whole, state, recurrent, given.mask, given.resets, given.reverse)
+    return output.to(x.dtype), torch.cat(states, dim=1)
 
 
 _DIFFERENTIABLE = ("x", "drive", "weight", "by_channel", "starts", "reset_state")
@@ -358,25 +324,3 @@ def _backward_with_graph(
 
 
 register_gradient(scan, _DIFFERENTIABLE, _saves, _backward, _backward_with_graph)
-
-
-def _count(x: Any, drive: Any, weight: Any, *_: Any, **__: Any) -> int:
-    return 0 if weight is None else products(x, weight)
-
-
-def _count_gradient(
-    grad_output: Any,
-    grad_last: Any,
-    projected: Any,
-    output: Any,
-    x: Any,
-    drive: Any,
-    weight: Any,
-    *others: Any,
-    **_: Any,
-) -> int:
-    of_x: bool = others[-1]
-    return (2 if of_x else 1) * _count(x, drive, weight)
-
-
-FLOPS |= {"scan": _count, "scan_gradient": _count_gradient}

@@ -18,6 +18,7 @@ from gatedrnn.equations import (
 )
 from gatedrnn.errors import BackendUnavailable
 from gatedrnn.kernels.backends import (
+    DTYPES,
     accumulation_dtype,
     autocast_dtype,
     choose_backend,
@@ -127,10 +128,10 @@ def in_kernel(layer: LayerView, direction: Direction, starts: Tensor) -> tuple[S
     """Run gates and scan in one pass, with the input projection on a CPU; states side by side."""
     cell, x, weights = layer.cell, direction.x, direction.weights
     by_channel, resets, reset_state = weights.get("bias_ih"), direction.resets, None
-    if cell.diagonals:
+    if cell.diagonals or (by_channel is not None and by_channel.dtype not in DTYPES):
         by_channel = joined_by_channel(by_channel, _diagonals(cell, weights))
     if resets is not None:
-        resets, reset_state = cuts_of(direction), weights.get("initial_state")
+        resets, reset_state = cuts_of(direction), _reset_state(weights)
     others = direction.mask, resets, reset_state, cell.word, direction.reverse, True
     # On a GPU a bias in the product costs nothing, so that the product stays torch's.
     if layer.configuration.layer_norm or not isinstance(cell, ScanEquations) or x.device.type != "cpu":
@@ -148,6 +149,12 @@ def in_kernel(layer: LayerView, direction: Direction, starts: Tensor) -> tuple[S
 
 def _diagonals(cell: Equations, weights: Weights) -> list[Channels]:
     return [weights[f"weight_{name}"] for name in cell.diagonals]
+
+
+def _reset_state(weights: Weights) -> Channels | None:
+    """Return the state after a reset in the dtype of accumulation; None for zeros."""
+    learned = weights.get("initial_state")
+    return None if learned is None else learned.to(accumulation_dtype(learned.dtype))
 
 
 @cache

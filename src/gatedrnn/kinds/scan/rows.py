@@ -20,9 +20,7 @@ from gatedrnn.codegen.source import numba_source, triton_source
 from gatedrnn.codegen.trace import gradients, in_a_clean_thread, trace
 from gatedrnn.equations import ElementwiseLoopEquations, Recurrent, ScanEquations, output_of
 from gatedrnn.errors import CannotBeTraced
-
-BARE = "linear-scan"
-"""The word of h_t = decay_t h_(t-1) + drive_t, a scan without a cell."""
+from gatedrnn.kinds.scan.definition import BARE
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,12 @@ Dynamo refuses the calls themselves in a graph that is trained. In eager mode th
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import _VF, Tensor
 
-from gatedrnn.kernels.op import FLOPS, Gradients, Shape, products, register_gradient, through
+from gatedrnn.kernels.op import Gradients, operation, products, register_gradient, through
 
 
 def call_kernel(
@@ -23,38 +23,33 @@ def call_kernel(
     return _VF.gru(x, states[0], weights, biases, layers, dropout, training, bidirectional, batch_first)
 
 
-@torch.library.custom_op("gatedrnn::torch_rnn", mutates_args=())
-def torch_rnn(
-    x: Tensor, h: Tensor, c: Tensor | None, weight_ih: Tensor, weight_hh: Tensor,
-    bias_ih: Tensor | None, bias_hh: Tensor | None, weight_hr: Tensor | None,
-) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    """Run one layer in one direction, LSTM with a c, else GRU: (B, T, P), (1, B, P), and (1, B, H) or nothing."""
-    output, *last = _run(x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, weight_hr)
-    return output.contiguous(), last[0].clone(), last[1].clone() if c is not None else x.new_empty(0)
+class TorchInputs(NamedTuple):
+    """What torch's kernel reads, for one layer and direction: an LSTM with a c, else a GRU."""
+
+    x: Tensor
+    """(batch, time, features)."""
+    h: Tensor
+    """(1, batch, channels), as c."""
+    c: Tensor | None
+    weight_ih: Tensor
+    weight_hh: Tensor
+    bias_ih: Tensor | None
+    bias_hh: Tensor | None
+    weight_hr: Tensor | None
+
+    def run(self, training: bool = False) -> tuple[Tensor, ...]:
+        """Call the kernel."""
+        x, h, c, *weights = self
+        present, states = [w for w in weights if w is not None], (h,) if c is None else (h, c)
+        return call_kernel(x, states, present, self.bias_ih is not None, training=training)
 
 
-@torch_rnn.register_fake
-def _(
-    x: Tensor, h: Tensor, c: Tensor | None, weight_ih: Tensor, weight_hh: Tensor,
-    bias_ih: Tensor | None, bias_hh: Tensor | None, weight_hr: Tensor | None,
-) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    output = x.new_empty(x.shape[0], x.shape[1], h.shape[2])
-    return output, x.new_empty(h.shape), x.new_empty(0 if c is None else c.shape)
+class TorchUpstream(NamedTuple):
+    """Gradients of output, h and c; the last of no size without a c."""
 
-
-@torch.library.custom_op("gatedrnn::torch_rnn_gradient", mutates_args=())
-def torch_rnn_gradient(
-    grad_output: Tensor, grad_h: Tensor, grad_c: Tensor, x: Tensor, h: Tensor, c: Tensor | None, weight_ih: Tensor,
-    weight_hh: Tensor, bias_ih: Tensor | None, bias_hh: Tensor | None, weight_hr: Tensor | None,
-) -> list[Tensor]:  # fmt: skip
-    """Gradients of the inputs that are present, in order, through one more run of the kernel."""
-    arguments = (x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, weight_hr)
-    inputs: list[Any] = [v.detach().requires_grad_() if v is not None else None for v in arguments]
-    grads = [grad_output, grad_h] if c is None else [grad_output, grad_h, grad_c]
-    with recording():
-        outputs = _run(*inputs, training=True)  # cuDNN differentiates no other
-        gradients = torch.autograd.grad(outputs, [v for v in inputs if v is not None], grads)
-    return [g.contiguous() for g in gradients]
+    grad_output: Tensor
+    grad_h: Tensor
+    grad_c: Tensor
 
 
 @contextmanager
@@ -70,61 +65,61 @@ def recording() -> Iterator[None]:
         yield
 
 
-@torch_rnn_gradient.register_fake
-def _(
-    grad_output: Tensor, grad_h: Tensor, grad_c: Tensor, x: Tensor, h: Tensor, c: Tensor | None, weight_ih: Tensor,
-    weight_hh: Tensor, bias_ih: Tensor | None, bias_hh: Tensor | None, weight_hr: Tensor | None,
-) -> list[Tensor]:  # fmt: skip
-    arguments = (x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, weight_hr)
-    return [v.new_empty(v.shape) for v in arguments if v is not None]
+def _run(given: TorchInputs) -> tuple[Tensor, ...]:
+    """The output, (batch, time, channels), the last h, and the last c or nothing."""
+    output, *last = given.run()
+    return output.contiguous(), last[0].clone(), last[1].clone() if given.c is not None else output.new_empty(0)
 
 
-def _run(
-    x: Tensor, h: Tensor, c: Tensor | None, weight_ih: Tensor, weight_hh: Tensor,
-    bias_ih: Tensor | None, bias_hh: Tensor | None, weight_hr: Tensor | None, *,
-    training: bool = False,
-) -> tuple[Tensor, ...]:  # fmt: skip
-    weights = [w for w in (weight_ih, weight_hh, bias_ih, bias_hh, weight_hr) if w is not None]
-    return call_kernel(x, (h,) if c is None else (h, c), weights, bias_ih is not None, training=training)
+def _fake(given: TorchInputs) -> tuple[Tensor, ...]:
+    x, h, c = given.x, given.h, given.c
+    output = x.new_empty(x.shape[0], x.shape[1], h.shape[2])
+    return output, x.new_empty(h.shape), x.new_empty(0 if c is None else c.shape)
+
+
+def _run_gradient(upstream: TorchUpstream, given: TorchInputs) -> tuple[Tensor, ...]:
+    """Gradients of all inputs, empty for missing ones, through one more run of the kernel."""
+    inputs: list[Any] = [None if x is None else x.detach().requires_grad_() for x in given]
+    with recording():
+        outputs = TorchInputs(*inputs).run(training=True)  # cuDNN differentiates no other
+        gradients = iter(torch.autograd.grad(outputs, [x for x in inputs if x is not None], upstream[: len(outputs)]))
+    return tuple(given.x.new_empty(0) if x is None else next(gradients).contiguous() for x in inputs)
+
+
+def _fake_gradient(upstream: TorchUpstream, given: TorchInputs) -> tuple[Tensor, ...]:
+    return tuple(given.x.new_empty(0) if x is None else x.new_empty(x.shape) for x in given)
+
+
+def _count(given: TorchInputs) -> int:
+    return products(given.x, given.weight_ih, given.weight_hh, given.weight_hr)  # type: ignore[arg-type]  # shapes
+
+
+torch_rnn = operation("torch_rnn", (TorchInputs,), 3, _run, _fake, _count)
+torch_rnn_gradient = operation(
+    "torch_rnn_gradient", (TorchUpstream, TorchInputs), 8, _run_gradient, _fake_gradient,
+    lambda upstream, given: 2 * _count(given),
+)  # fmt: skip
 
 
 def _saves(output: tuple[Tensor, ...], **_: object) -> tuple[Tensor, ...]:
     return ()
 
 
-def _backward(
-    upstream: Gradients, saved: Gradients, needed: frozenset[str], *, x: Tensor, h: Tensor, c: Tensor | None,
-    weight_ih: Tensor, weight_hh: Tensor, bias_ih: Tensor | None, bias_hh: Tensor | None, weight_hr: Tensor | None,
-) -> Gradients:  # fmt: skip
-    grad_output, grad_h, grad_c = upstream
+def _backward(upstream: Gradients, saved: Gradients, needed: frozenset[str], **arguments: Any) -> Gradients:
+    given, (grad_output, grad_h, grad_c) = TorchInputs(**arguments), upstream
+    x, h, c = given.x, given.h, given.c
     if grad_output is None:
         grad_output = x.new_zeros(x.shape[0], x.shape[1], h.shape[2])
     if grad_h is None:
         grad_h = torch.zeros_like(h)
     if grad_c is None:
         grad_c = x.new_zeros(0) if c is None else torch.zeros_like(c)
-    arguments = (x, h, c, weight_ih, weight_hh, bias_ih, bias_hh, weight_hr)
-    gradients = iter(torch_rnn_gradient(grad_output, grad_h, grad_c, *arguments))
-    return [None if v is None else next(gradients) for v in arguments]
+    gradients = torch_rnn_gradient(grad_output, grad_h, grad_c, *given)
+    return [None if x is None else gradient for x, gradient in zip(given, gradients, strict=True)]
 
 
 def _plain(**arguments: Any) -> tuple[Tensor, ...]:
-    return _run(**arguments, training=True)
+    return TorchInputs(**arguments).run(training=True)
 
 
-_DIFFERENTIABLE = ("x", "h", "c", "weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr")
-register_gradient(torch_rnn, _DIFFERENTIABLE, _saves, _backward, through(_plain, _DIFFERENTIABLE))
-
-
-def _count(
-    x: Shape, h: Shape, c: Shape | None, weight_ih: Shape, weight_hh: Shape, bias_ih: Shape | None,
-    bias_hh: Shape | None, weight_hr: Shape | None, **_: Any,
-) -> int:  # fmt: skip
-    return products(x, weight_ih, weight_hh, weight_hr)
-
-
-def _count_gradient(grad_output: Shape, grad_h: Shape, grad_c: Shape, *forward: Any, **_: Any) -> int:
-    return 2 * _count(*forward)
-
-
-FLOPS |= {"torch_rnn": _count, "torch_rnn_gradient": _count_gradient}
+register_gradient(torch_rnn, TorchInputs._fields, _saves, _backward, through(_plain, TorchInputs._fields))

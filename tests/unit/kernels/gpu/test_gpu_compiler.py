@@ -13,7 +13,8 @@ import torch
 
 from gatedrnn.cells import MinGRUEquations, NormalizedLSTMEquations
 from gatedrnn.kinds import kernel_of
-from gatedrnn.kinds.scan.rows import BARE, bare_tiles
+from gatedrnn.kinds.scan.definition import BARE, ScanInputs, ScanUpstream
+from gatedrnn.kinds.scan.rows import bare_tiles
 
 triton = pytest.importorskip("triton", reason="triton is not installed")
 gpu = pytest.importorskip("gatedrnn.kinds.scan.gpu")
@@ -54,10 +55,10 @@ def compile_calls(dtype, channels, cell, full):
         bare = tiles is bare_tiles()
         x, drive = (series, series.clone()) if bare else (series.repeat(1, 1, tiles.gates), None)
         bias, output = x[0, 0].float() if full and not bare else None, None if full and not bare else series
-        options = [h0], None if bare else mask, *cut, full
+        given = ScanInputs(x, drive, None, bias, h0, None if bare else mask, *cut, reverse=full)
         chunk = 64 if full else None
-        gpu.scan(tiles, x, drive, None, bias, *options, chunk=chunk)
-        gpu.scan_gradient(tiles, series, [states], x, drive, None, None, bias, output, *options, chunk=chunk)
+        gpu.scan(tiles, given, chunk=chunk)
+        gpu.scan_gradient(tiles, ScanUpstream(series, states, series, output, True), given, chunk=chunk)
 
 
 @pytest.mark.slow

@@ -7,8 +7,8 @@ from kernel_cells import FLAGS
 from scan_kernels import CELLS, TILE, TILES, by_equations
 from tolerances import assert_equal_within
 
-from gatedrnn.kinds.scan.definition import scan_in_torch
-from gatedrnn.kinds.scan.rows import BARE, bare_tiles
+from gatedrnn.kinds.scan.definition import BARE, ScanInputs, ScanUpstream, scan_in_torch
+from gatedrnn.kinds.scan.rows import bare_tiles
 
 pytestmark = pytest.mark.slow  # a package of 700 MB, which `make slow` installs
 gpu = pytest.importorskip("gatedrnn.kinds.scan.gpu", reason="triton is not installed")
@@ -46,23 +46,24 @@ def problem(device, kind, batch, steps, channels, dtype=torch.float64, h0=True, 
     return {name: None if x is None else x.to(device) for name, x in arguments.items()}
 
 
+FIELDS = {"decay": "x", "projected": "x", "bias": "by_channel", "h0": "starts"}
+
+
+def inputs(arguments, reverse):
+    return ScanInputs(**{FIELDS.get(name, name): value for name, value in arguments.items()}, reverse=reverse)
+
+
 def scanned(kind, arguments, reverse=False, chunk=None):
     """The kernel's outputs, and the last state."""
-    named = dict.fromkeys(("drive", "bias", "mask")) | arguments
-    x, flags = named["decay" if kind == BARE else "projected"], (named["mask"], named["resets"], named["reset_state"])
-    given = x, named["drive"], None, named["bias"], [named["h0"]], *flags
-    output, (last,), _ = gpu.scan(PARTS[kind], *given, reverse, chunk=chunk)
-    return output, last
+    return gpu.scan(PARTS[kind], inputs(arguments, reverse), chunk=chunk)[:2]
 
 
 def gradients(kind, grad_output, grad_last, arguments, output, reverse=False, chunk=None):
     """The kernel's gradients: of decay and drive, or of projections and bias, then of h0 and reset_state."""
-    named = dict.fromkeys(("drive", "bias", "mask")) | arguments
-    x, flags = named["decay" if kind == BARE else "projected"], (named["mask"], named["resets"], named["reset_state"])
-    given = x, named["drive"], None, None, named["bias"], output, [named["h0"]], *flags
-    found = gpu.scan_gradient(PARTS[kind], grad_output, [grad_last], *given, reverse, chunk=chunk)
+    upstream = ScanUpstream(grad_output, grad_last, grad_output, output, True)
+    found = gpu.scan_gradient(PARTS[kind], upstream, inputs(arguments, reverse), chunk=chunk)
     assert (found.drive is None) == (kind != BARE) and found.weight is None
-    return found.x, found.drive if kind == BARE else found.by_channel, *found.starts, found.reset_state
+    return found.x, found.drive if kind == BARE else found.by_channel, found.starts, found.reset_state
 
 
 def definition(decay, drive, h0, resets, reset_state, reverse, grad_h, grad_last):
