@@ -144,7 +144,7 @@ def state(name: str, layer) -> str:
 def facts(name: str) -> list[tuple[str, str]]:
     """Rows of a table of what the cell is."""
     layer, square = CELLS[name].layer(FEATURES, HIDDEN), CELLS[name].layer(64, 64)
-    described, class_, gaps = describe(square), tracking(name), kind_of(layer.cell).gaps(layer.cell)
+    described, class_, gaps = describe(square), tracking(name), kind_of(layer.cell).facts(layer.cell).gaps
     names = ", ".join(f"`{key}` {tuple(weight.shape)}" for key, weight in square.named_parameters())
     options = [f"`{name}:{key}={option_word(value)}`" for key, value in CELLS[name].options.items()]
     takes_gaps = "yes: it learns what a gap does" if gaps and gaps.features else "yes: its decay is raised to them"

@@ -130,7 +130,7 @@ def test_initialisation_and_gaps_are_said_as_they_are(name):
     assert set(re.findall(r'"([\w-]+)"', line)) == schemes
     authors = {"authors"} if layer.cell.fill_as_authors else set()
     assert set(re.findall(r'"([\w-]+)"', said)) == schemes | authors
-    assert ("gaps" in section(record.layer, "Inputs")) == bool(kind_of(layer.cell).gaps(layer.cell))
+    assert ("gaps" in section(record.layer, "Inputs")) == bool(kind_of(layer.cell).facts(layer.cell).gaps)
 
 
 VALUES = {"proj_size": 5, "zoneout": 0.5, "state_dropout": 0.5, "weight_dropout": 0.5, "longest_time_scale": 100.0}

@@ -15,6 +15,7 @@ Our kernel of a GRU is the faster one where a sequence is long: a call of it cos
 the rows and the width, and a step of it less.
 """
 
+import platform
 from typing import Any
 
 import torch
@@ -26,6 +27,7 @@ from gatedrnn.errors import BackendUnavailable
 from gatedrnn.kernels.backends import (
     DTYPES,
     accumulation_dtype,
+    autocast_dtype,
     exporting_to_onnx,
     forward_mode,
     observed,
@@ -57,6 +59,9 @@ from gatedrnn.shapes import Flags, Hidden, Series, State, StateTuple
 MAX_STEPS_WITH_GRADIENTS, MAX_STEPS_WITHOUT = 8, 16
 """Steps up to which torch's GRU is faster than ours, which is the faster one over long sequences: without mask and
 resets, on one thread, with 1 to 256 rows; by `python -m benchmarks --only few-steps`."""
+# There torch's own LSTM ends with "could not create a primitive descriptor".
+LACKS_BFLOAT16 = platform.machine() == "x86_64" and torch.backends.cpu.get_cpu_capability() in ("DEFAULT", "AVX2")
+"""Whether oneDNN has no LSTM in bfloat16 here: on an x86 processor it needs AVX-512."""
 NO_PROJECTION = "argument is only supported for LSTM, not RNN or GRU"
 """torch's words for a proj_size that it refuses."""
 CLOSED, CLOSED_IN_FLOAT16 = 1e30, 3e4
@@ -110,7 +115,15 @@ def _beyond_torch(layer: LayerView, asked: Pass) -> str | None:
         return "zoneout changes the state at every step, inside torch's kernel"
     if asked.drops_state:
         return "state_dropout acts inside torch's kernel, before the recurrent product"
+    if LACKS_BFLOAT16 and len(layer.cell.states) == 2 and _is_bfloat16(layer):
+        return "oneDNN has no LSTM in bfloat16 on this processor"
     return None
+
+
+def _is_bfloat16(layer: LayerView) -> bool:
+    """Whether a CPU computes the layer in bfloat16."""
+    weight = layer.read_weight("weight_ih_l0")
+    return weight.is_cpu and torch.bfloat16 in (weight.dtype, autocast_dtype(weight.device))
 
 
 def _outside(direction: Direction | None) -> bool:
