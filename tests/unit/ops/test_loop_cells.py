@@ -16,7 +16,7 @@ from gatedrnn.equations import Diagonal, ElementwiseLoopEquations
 from gatedrnn.kinds import kernel_of, programs
 from gatedrnn.kinds.loop.op import loop_cell
 from gatedrnn.kinds.scan import step
-from gatedrnn.kinds.scan.op import scan
+from gatedrnn.kinds.scan.op import scan, scan_gradient
 from gatedrnn.registry import CELLS
 
 NAMES = (*laws.KERNEL_LOOP_CELLS, *laws.DIAGONAL_CELLS)
@@ -176,6 +176,9 @@ def test_the_op_is_registered_as_torch_wants_it(cell, names):
     )
     given = x, None, None, by_channel, starts, flags.get("mask"), flags.get("resets"), None
     torch.library.opcheck(scan, (*given, cell, bool(names), True))
+    upstream = torch.randn(2, 4, 5), torch.randn_like(starts), torch.empty(0), None, True
+    detached = [t.detach() if isinstance(t, torch.Tensor) else t for t in given]
+    torch.library.opcheck(scan_gradient, (*upstream, *detached, cell, bool(names), True))
 
 
 @over(cell=("three-states", "para-gru"), bias=(True, False), dtype=DTYPES)

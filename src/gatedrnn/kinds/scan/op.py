@@ -193,14 +193,13 @@ def _run_gradient(upstream: ScanUpstream, given: ScanInputs) -> tuple[Tensor, ..
 
 
 def _fake_gradient(upstream: ScanUpstream, given: ScanInputs) -> tuple[Tensor, ...]:
-    x, weight, nothing = given.x, given.weight, given.x.new_empty(0)
-    if weight is not None:
-        of_tensors = torch.empty_like(x) if upstream.of_x else nothing, nothing, weight.new_empty(weight.shape)
-    else:
-        of_tensors = x.new_empty(x.shape), nothing if given.drive is None else x.new_empty(x.shape), nothing
-    grad_last, by_channel = upstream.grad_last, given.by_channel
+    x, grad_last, by_channel = given.x, upstream.grad_last, given.by_channel
+    of_x = torch.empty_like(x) if given.weight is not None else x.new_empty(x.shape)
+    if given.weight is not None and not upstream.of_x:
+        of_x = x.new_empty(0)
+    others = (x.new_empty(0 if each is None else each.shape) for each in (given.drive, given.weight))
     sizes = 0 if by_channel is None else len(by_channel), grad_last.shape, upstream.grad_output.shape[2]
-    return *of_tensors, *(grad_last.new_empty(size) for size in sizes)
+    return of_x, *others, *(grad_last.new_empty(size) for size in sizes)
 
 
 def _count(given: ScanInputs) -> int:
