@@ -111,7 +111,7 @@ def test_two_shut_gates_share_by_how_far_they_are_shut(kernel, dtype):
     order = {"forget": forget, "input": input_}
     rows = [order.get(name, torch.ones(6)) for name in CELLS[kernel].projections]
     projected, h0 = torch.cat(rows)[None, None].to(dtype), torch.full((1, 6), 8.0).to(dtype)
-    _, (last,), _ = scan(PROGRAMS[kernel], projected, None, None, None, [h0], None, None, None, False)
+    _, last, _ = scan(PROGRAMS[kernel], ScanInputs(projected, starts=h0))
     candidate = 1.5 if kernel == "minlstm" else torch.tanh(torch.ones(1, dtype=torch.float64)).item()
     keep = torch.tensor([1, 0.5, 2e-9, 1, 0.5, 0], dtype=torch.float64)
     assert_equal_within(last[0], keep * 8 + (1 - keep) * candidate, torch.float32, "state")

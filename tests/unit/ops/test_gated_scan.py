@@ -29,7 +29,7 @@ def problem(kernel, names=(), batch=3, steps=7, features=5, channels=4, dtype=to
     accumulation = torch.promote_types(dtype, torch.float32)
     given = {
         "x": torch.randn(batch, steps, features, dtype=dtype), "weight": torch.randn(size, features, dtype=dtype),
-        "bias": by_channel(CELLS[kernel], channels, dtype, biased),
+        "bias": by_channel(CELLS[kernel], channels, accumulation, biased),
         "h0": torch.rand(batch, channels, dtype=accumulation), "mask": flags.get("mask"), "resets": flags.get("resets"),
         "reset_state": torch.randn(channels, dtype=accumulation) if "resets" in names else None,
     }  # fmt: skip
