@@ -132,7 +132,7 @@ def _tree(a: Tensor, b: Tensor) -> Tensor:
 
 
 class BlockInputs(NamedTuple):
-    """What a block scan reads: the arguments of its operation and of the kernel."""
+    """The inputs of a block scan: arguments of its operation and of the kernel."""
 
     transition: Tensor
     drive: Tensor
@@ -143,7 +143,7 @@ class BlockInputs(NamedTuple):
 
 
 class BlockUpstream(NamedTuple):
-    """What the gradient of a block scan reads beside its inputs."""
+    """The tensors that the gradient of a block scan reads beside its inputs."""
 
     grad_h: Tensor
     grad_last: Tensor

@@ -59,7 +59,7 @@ def _registered(word: str) -> _Registered:
 
 
 class LoopInputs(NamedTuple):
-    """What a loop cell reads: the arguments of its operation and of the kernels, in one dtype, float32 or float64."""
+    """The inputs of a loop cell: arguments of its operation and of the kernels, in one dtype, float32 or float64."""
 
     projected: Tensor
     """The input projections, (batch, time, gates · size)."""
@@ -84,7 +84,7 @@ class LoopInputs(NamedTuple):
 
 
 class LoopUpstream(NamedTuple):
-    """What the gradient of a loop cell reads beside its inputs: gradients, and what the forward returned."""
+    """The tensors that the gradient of a loop cell reads beside its inputs: gradients, and results of the forward."""
 
     grad_h: Tensor
     grad_last_h: Tensor

@@ -16,8 +16,8 @@ BARE = "linear-scan"
 
 
 class ScanInputs(NamedTuple):
-    """What a scan reads: the arguments of its operation and of the kernels. What is no series is in the dtype of
-    states and sums (`accumulation_dtype`)."""
+    """The inputs of a scan: arguments of its operation and of the kernels. Tensors that are no series are in the dtype
+    of states and sums (`accumulation_dtype`)."""
 
     x: Tensor
     """The input projections W x, (batch, time, gates · channels); of the bare scan the decay, beside its drive."""
@@ -31,9 +31,9 @@ class ScanInputs(NamedTuple):
     starts: Tensor | None = None
     """The states before the first step side by side, (batch, states · channels); zeros if None."""
     mask: Tensor | None = None
-    """Where False the states stay as they were, and the output is 0."""
+    """A step where it is False leaves the states as they were, and its output is 0."""
     resets: Tensor | None = None
-    """Where True the state before the step is `reset_state`, at a masked step too."""
+    """A step where it is True begins from `reset_state`, a masked step too."""
     reset_state: Tensor | None = None
     """(channels,); zeros if None."""
     cell: str = BARE
@@ -45,7 +45,7 @@ class ScanInputs(NamedTuple):
 
 
 class ScanUpstream(NamedTuple):
-    """What the gradient of a scan reads beside its inputs."""
+    """The values that the gradient of a scan reads beside its inputs."""
 
     grad_output: Tensor
     grad_last: Tensor

@@ -24,7 +24,7 @@ def call_kernel(
 
 
 class TorchInputs(NamedTuple):
-    """What torch's kernel reads, for one layer and direction: an LSTM with a c, else a GRU."""
+    """The inputs of torch's kernel for one layer and direction: an LSTM with a c, else a GRU."""
 
     x: Tensor
     """(batch, time, features)."""
