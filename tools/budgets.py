@@ -87,7 +87,7 @@ def counts(texts: Mapping[str, str]) -> dict[str, int | float]:
     }
 
 
-class Walk(NamedTuple):
+class CallTrace(NamedTuple):
     """The way of a call through the package."""
 
     files: int
@@ -98,7 +98,7 @@ class Walk(NamedTuple):
     """Look-ups of a kernel's program."""
 
 
-def walk(call: Callable[[], object]) -> Walk:
+def trace_call(call: Callable[[], object]) -> CallTrace:
     """Count the functions of the package that a call runs."""
     codes: list[CodeType] = []
 
@@ -112,7 +112,7 @@ def walk(call: Callable[[], object]) -> Walk:
     finally:
         sys.setprofile(None)
     look_ups = sum(code.co_name in ("program_for", "program_of") for code in codes)
-    return Walk(len({code.co_filename for code in codes}), len(codes), look_ups)
+    return CallTrace(len({code.co_filename for code in codes}), len(codes), look_ups)
 
 
 def _added(one: Size, other: Size) -> Size:

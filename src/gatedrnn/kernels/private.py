@@ -7,6 +7,7 @@ in plain torch, slower and as right, and a line says so.
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from operator import attrgetter
 from typing import Any
 
@@ -14,7 +15,7 @@ import torch
 from torch.autograd import forward_ad
 
 
-def of_torch(name: str, otherwise: Any) -> Any:
+def _of_torch(name: str, otherwise: Any) -> Any:
     """Return what torch has under a name; `otherwise`, with a line in the log, where it has nothing."""
     try:
         return attrgetter(name)(torch)
@@ -26,13 +27,10 @@ def of_torch(name: str, otherwise: Any) -> Any:
         return otherwise
 
 
-innermost_transform: Callable[[], object] = of_torch("_C._functorch.peek_interpreter_stack", lambda: "unknown")
+innermost_transform: Callable[[], object] = _of_torch("_C._functorch.peek_interpreter_stack", lambda: "unknown")
 """The transform of `torch.func` that runs; None for none."""
-dispatch_modes: Callable[[], int] = of_torch("_C._len_torch_dispatch_stack", lambda: 1)
+dispatch_modes: Callable[[], int] = _of_torch("_C._len_torch_dispatch_stack", lambda: 1)
 """The number of modes that see each operation."""
-of_torch("autograd.forward_ad._current_level", 0)  # says so where it is missing; the number itself changes
-
-
-def forward_level() -> int:
-    """Return the level of forward-mode differentiation; below 0 outside of it."""
-    return getattr(forward_ad, "_current_level", 0)
+_of_torch("autograd.forward_ad._current_level", 0)  # says so where it is missing; the number itself changes
+forward_level: Callable[[], int] = partial(getattr, forward_ad, "_current_level", 0)
+"""The level of forward-mode differentiation; below 0 outside of it."""

@@ -21,7 +21,7 @@ Weights: TypeAlias = dict[str, Tensor]
 
 
 class LayerConfiguration(NamedTuple):
-    """What a layer was constructed with, and what was set since."""
+    """The arguments that a layer was constructed with, and what was set since."""
 
     input_size: int
     hidden_size: int
@@ -178,7 +178,7 @@ class GapsTaken(NamedTuple):
 
 
 class CellFacts(NamedTuple):
-    """What follows from a cell's declarations, without its weights."""
+    """Facts that follow from a cell's declarations, without its weights."""
 
     refused: Mapping[str, str] = {}
     """Settings of layers that have no effect on the cell, or that it refuses, and why; {names} are those of cells."""
@@ -203,7 +203,7 @@ class Kind(ABC, Generic[CellT]):
     """One kind of cell. A subclass has no state: all methods take the equations, or the layer."""
 
     torch_layers: ClassVar["TorchLayers | None"] = None
-    """What `torch.nn` has of the same equations; None if nothing."""
+    """The layers of `torch.nn` with the same equations; None if there are none."""
 
     @abstractmethod
     def claims(self, cell: Equations | type[Equations]) -> bool:

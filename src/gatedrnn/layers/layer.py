@@ -52,7 +52,7 @@ class _Call(NamedTuple):
     x: Series
     """(batch, time, features), rows in the caller's order."""
     hx: Any
-    """As it was passed, without the time since the last real step."""
+    """The state as it was passed, without the time since the last real step."""
     mask: Flags | None
     resets: Flags | None
     gaps: Gaps | None

@@ -141,7 +141,7 @@ class Smoothed:
         return self.said().unflatten(0, (batch, origins)).transpose(2, 3)
 
     def said(self) -> Tensor:
-        """The same with one forecast an origin, (batch * origins, SMOOTHERS + periods, horizon)."""
+        """Return the same with one forecast an origin, (batch * origins, SMOOTHERS + periods, horizon)."""
         distances = constant(_steps_of_slopes, self.levels, self.seasons.shape[2])
         levels, slopes, seasons, repeated = (
             each.flatten(0, 1) for each in (self.levels, self.slopes, self.seasons, self.repeated)

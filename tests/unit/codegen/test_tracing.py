@@ -80,11 +80,11 @@ class Of(ScanEquations):
     projections = ("a", "b")
 
     def __init__(self, function):
-        self.function, self.count = function, 0
+        self.function, self.calls = function, []
 
     def coefficients(self, *projected):
-        self.count += 1
-        return self.function(*projected, self.count)
+        self.calls.append(projected)
+        return self.function(*projected, len(self.calls))
 
 
 MIXES = "mixes or picks channels .{}., which an elementwise kernel cannot"

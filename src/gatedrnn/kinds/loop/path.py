@@ -127,7 +127,7 @@ def loop_insides(cell: Equations, sums: dict[str, Series]) -> Insides:
 
 
 class LoopBase(Kind[LoopEquations]):
-    """What the kinds of cells share whose gates read the state through a matrix."""
+    """The base of the kinds of cells whose gates read the state through a matrix."""
 
     def shapes(self, cell: LoopEquations, hidden_size: int, width: int, bias: bool) -> dict[str, tuple[int, ...]]:
         rows = len(cell.projections) * hidden_size

@@ -231,7 +231,7 @@ def _step(layer: LayerView, x: Step, state: StateTuple) -> StepResult | None:
 
 
 class ScanBase(Kind[ScanEquations]):
-    """What the kinds of cells share whose gates read the input alone, channel by channel."""
+    """The base of the kinds of cells whose gates read the input alone, channel by channel."""
 
     def shapes(self, cell: ScanEquations, hidden_size: int, width: int, bias: bool) -> dict[str, tuple[int, ...]]:
         learned = {"initial_state": (hidden_size,)} if cell.learns_initial_state else {}

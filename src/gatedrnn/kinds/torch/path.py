@@ -58,7 +58,7 @@ from gatedrnn.shapes import Flags, Hidden, Series, State, StateTuple
 
 MAX_STEPS_WITH_GRADIENTS, MAX_STEPS_WITHOUT = 8, 16
 """Steps up to which torch's GRU is faster than ours, which is the faster one over long sequences: without mask and
-resets, on one thread, with 1 to 256 rows; by `python -m benchmarks --only few-steps`."""
+resets, on one thread, with 1 to 256 rows; by the section few-steps of `python -m benchmarks`."""
 # There torch's own LSTM ends with "could not create a primitive descriptor".
 LACKS_BFLOAT16 = platform.machine() == "x86_64" and torch.backends.cpu.get_cpu_capability() in ("DEFAULT", "AVX2")
 """Whether oneDNN has no LSTM in bfloat16 here: on an x86 processor it needs AVX-512."""
