@@ -56,7 +56,8 @@ def test_a_bare_scan_is_held_against_a_pass_over_the_same_bytes(timed_once, smal
 
 def test_on_a_gpu_a_scan_is_held_against_a_copy_of_the_bytes_of_either_pass(timed_once, monkeypatch):
     """The device is a CPU by another name."""
-    monkeypatch.setattr(Setting, "normal", lambda self, *shape: Setting(self.shape).normal(*shape))
+    drawn = Setting.normal
+    monkeypatch.setattr(Setting, "normal", lambda self, *shape: drawn(Setting(self.shape), *shape))
     at_work = Bench("cuda")
     sections.scan(at_work, Sizes(scan=(SHAPE,)), (), 0.1)
     found, states = at_work.findings, math.prod(SHAPE)
