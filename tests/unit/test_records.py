@@ -21,7 +21,7 @@ def sources(tmp_path):
     """A package of as much as `commit` imports, below the folder of a checkout that is none yet."""
     package = tmp_path / "checkout" / "src" / "gatedrnn"
     package.mkdir(parents=True)
-    for name in ("records.py", "errors.py"):
+    for name in ("records.py", "errors.py", "machine.py"):
         shutil.copyfile(Path(gatedrnn.__file__).with_name(name), package / name)
     (package / "__init__.py").touch()
     return package.parent
