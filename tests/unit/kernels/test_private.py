@@ -10,12 +10,12 @@ from gatedrnn.kernels import backends, private
 
 
 def test_a_name_that_torch_lacks_is_said_and_replaced(caplog):
-    assert private.of_torch("_C._no_such_name", "unknown") == "unknown"
+    assert private._of_torch("_C._no_such_name", "unknown") == "unknown"
     assert "has no torch._C._no_such_name" in caplog.text and "they run in plain torch, slower" in caplog.text
     names = re.findall(r'of_torch\("(.*?)"', Path(private.__file__).read_text("utf-8"))
     caplog.clear()
     assert (
-        len(names) == 3 and [name for name in names if private.of_torch(name, None) is None] == [] and not caplog.text
+        len(names) == 3 and [name for name in names if private._of_torch(name, None) is None] == [] and not caplog.text
     )
 
 
