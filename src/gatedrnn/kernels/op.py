@@ -28,14 +28,14 @@ _SCHEMA = {Tensor: "Tensor", Tensor | None: "Tensor?", str: "str", bool: "bool"}
 
 
 def operation(
-    name: str, arguments: Sequence[type[Any]], results: int, run: Callable[..., Sequence[Tensor]],
-    fake: Callable[..., Sequence[Tensor]], flops: Callable[..., int],
+    name: str, arguments: Sequence[type[Any]], results: int, run: Callable[..., Tensor | Sequence[Tensor]],
+    fake: Callable[..., Tensor | Sequence[Tensor]], flops: Callable[..., int],
 ) -> Any:  # fmt: skip
     """Register `gatedrnn::name`, and return it: a function of all fields of the arguments, one after another.
 
     Args:
         arguments: classes of named tuples of tensors, words and flags; the functions take one of each.
-        results: the number of tensors that the operation returns.
+        results: the number of tensors that the operation returns, one as itself and several as a tuple.
         run: computes them.
         fake: allocates tensors of the same shapes, dtypes and strides.
         flops: counts from shapes in the place of tensors, see `products`.

@@ -13,11 +13,14 @@ from gatedrnn.kernels.backends import values_unknown
 from gatedrnn.kernels.matmul import linear
 from gatedrnn.models.adaptive_intervals import AdaptiveIntervals
 from gatedrnn.models.cache import GatedRNNCache
+from gatedrnn.models.dropout import SixteenBitDropout
 from gatedrnn.models.forecast_configuration import GatedRNNForecastConfig
 from gatedrnn.models.forecast_units import Scale
 from gatedrnn.models.known_regression import Effects, effects_of
+from gatedrnn.models.mixture import Mixture, mix, roots
 from gatedrnn.models.modeling import GatedRNNModel, GatedRNNPreTrainedModel, KernelLinear
-from gatedrnn.models.quantiles import decode_quantiles, pinball_loss
+from gatedrnn.models.pinball import pinball_loss
+from gatedrnn.models.quantiles import decode_quantiles
 from gatedrnn.models.smoothing import LEAST_CHANGE, SMOOTHERS, Smoothed, SmoothingPast, smooth
 from gatedrnn.shapes import Flags
 
@@ -138,7 +141,7 @@ class ForecastHead(nn.Module):
         super().__init__()
         self.horizon, self.middle, levels = config.horizon, config.levels.index(0.5), len(config.levels)
         width = config.embedding_size
-        self.hidden, self.dropout = KernelLinear(size, width), nn.Dropout(config.head_dropout)
+        self.hidden, self.dropout = KernelLinear(size, width), SixteenBitDropout(config.head_dropout)
         self.mixture = ZeroLinear(width, self.horizon * (SMOOTHERS + len(config.periods)))
         if config.known_size:
             self.ahead: nn.Linear | None = KernelLinear(width, self.horizon * config.future_size)
@@ -172,22 +175,21 @@ class ForecastHead(nn.Module):
             known = self.known(known.flatten(0, 1).to(states.dtype))
             offsets = self.quantiles(gelu(self.ahead(states).unflatten(1, (self.horizon, -1)) + known))
         trust = 1 - (self.config.shrinkage if shrinkage is None else shrinkage)
-        wide, correction = torch.promote_types(states.dtype, torch.float32), None
-        if self.linear is not None:
-            correction = (trust * self.linear(smoothed.recent.flatten(0, 1).to(states.dtype))).to(wide)
-        errors, change = (x.flatten(0, 1).to(wide) for x in (smoothed.errors, smoothed.change[:, -origins:]))
-        root = torch.arange(1, self.horizon + 1, device=states.device, dtype=wide).sqrt()
-        logits = torch.addcmul(trust * self._by_kind(states).to(wide), errors.unsqueeze(2), -SHARPNESS / root)
+        wide = torch.promote_types(states.dtype, torch.float32)
         typical, bands = (_table(numbers, states) for numbers in (self.config.typical_errors, self.config.bands))
-        if typical is not None:
-            logits = logits - TYPICAL * typical.t()
+        errors, change = (x.flatten(0, 1).to(wide) for x in (smoothed.errors, smoothed.change[:, -origins:]))
+        learned, usual = self._by_kind(states), None if typical is None else -TYPICAL * typical.t()
+        if trust != 1:  # a network in training is trusted whole, and its logits are the largest of its tensors
+            learned, offsets = trust * learned, trust * offsets
+        centre = mix(Mixture(learned, -SHARPNESS * errors, usual, *smoothed.said()))
+        if self.linear is not None:
+            centre = centre + trust * self.linear(smoothed.recent.flatten(0, 1).to(states.dtype))
+        root = roots(self.horizon, centre)
         apart = root.new_ones(1, 1) if bands is None else bands
         if factors is not None:
             apart = apart * factors.repeat_interleave(origins, 0).unsqueeze(1)
-        quantiles = decode_quantiles(
-            logits, smoothed.said().to(wide), correction, trust * offsets.to(wide),
-            (change.unsqueeze(1) * root).unsqueeze(2), apart.to(wide), self.middle,
-        )  # fmt: skip
+        unit = (change.unsqueeze(1) * root).unsqueeze(2)
+        quantiles = decode_quantiles(centre, offsets.to(wide), unit, apart.to(wide), self.middle)
         return quantiles.unflatten(0, (batch, origins))
 
     def _by_kind(self, states: Tensor) -> Tensor:

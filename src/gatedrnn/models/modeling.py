@@ -24,6 +24,7 @@ from gatedrnn.models.cache import GatedRNNCache
 from gatedrnn.models.configuration import POOLINGS, GatedRNNConfig
 from gatedrnn.models.conventions import DOCUMENTS, check_known, kept_states, resets_of
 from gatedrnn.models.convolution import Convolution, StepNorm
+from gatedrnn.models.dropout import SixteenBitDropout
 from gatedrnn.models.grams import CharacterEmbedding
 from gatedrnn.models.inputs import ChannelScale, DecayedInputs, Times, UnevenInputs
 from gatedrnn.models.linear_path import LinearPath
@@ -151,7 +152,7 @@ class GatedRNNEmbeddings(nn.Module):
         scales = config.gap_unit is None and (config.channel_means is not None or config.flagged_channels)
         self.scale = ChannelScale(config) if scales else None
         self.activation = nn.SiLU() if config.embedding_activation else nn.Identity()
-        self.dropout = (LockedDropout if config.locked_dropout else nn.Dropout)(config.embedding_dropout)
+        self.dropout = (LockedDropout if config.locked_dropout else SixteenBitDropout)(config.embedding_dropout)
         self.output_size = config.embedding_size or config.input_features
 
     def forward(self, inputs: Tensor) -> Series:
@@ -174,7 +175,7 @@ class GatedRNNBlock(GradientCheckpointingLayer):
         self.layers = 1
         self.projection = KernelLinear(self.layer.output_size, width, bias=False)
         self.feed_forward = nn.Sequential(KernelLinear(width, inner), nn.GELU(), KernelLinear(inner, width))
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = SixteenBitDropout(config.dropout)
 
     def forward(
         self, x: Series, hx: Hidden | None, mask: Flags | None, resets: Flags | None, last_only: bool = False,
@@ -289,7 +290,7 @@ class GatedRNNModel(GatedRNNPreTrainedModel):
                 part = GatedRNNPart(config, cell, size, len(list(same)))
                 parts.append(part)
                 size = part.layer.output_size
-            self.between = nn.Dropout(config.dropout)
+            self.between = SixteenBitDropout(config.dropout)
         self.parts, self.in_blocks = nn.ModuleList(parts), config.block and config.backbone is None
         self.output_size = size + config.convolution_size
         """Features of `last_hidden_state`."""
@@ -456,7 +457,7 @@ class Network(Protocol):
     """One of the networks of a classifier, with its head."""
 
     model: GatedRNNModel
-    head_dropout: nn.Dropout
+    head_dropout: SixteenBitDropout
     classifier: nn.Linear
 
 
@@ -466,7 +467,7 @@ class Member(nn.Module):
     def __init__(self, config: GatedRNNConfig, features: int) -> None:
         super().__init__()
         self.model = GatedRNNModel(config)
-        self.head_dropout = nn.Dropout(config.head_dropout)
+        self.head_dropout = SixteenBitDropout(config.head_dropout)
         self.classifier = KernelLinear(features, config.num_labels)
 
 
@@ -480,7 +481,7 @@ class GatedRNNClassifier(GatedRNNPreTrainedModel):
         super().__init__(config)
         self.num_labels = config.num_labels
         self.model = GatedRNNModel(config)
-        self.head_dropout = nn.Dropout(config.head_dropout)
+        self.head_dropout = SixteenBitDropout(config.head_dropout)
         features = self.model.output_size * (POOLINGS[config.pooling] if self.pools else 1)
         self.classifier = KernelLinear(features, config.num_labels)
         self.others = nn.ModuleList(Member(config, features) for _ in range(config.members - 1))
@@ -660,7 +661,9 @@ def pool(states: Series, mask: Flags | None, how: str, bidirectional: bool = Fal
     if how == "max":
         if mask is None:
             return states.amax(1)
-        return states.masked_fill(~mask.unsqueeze(2), float("-inf")).amax(1).masked_fill(~mask.any(1, keepdim=True), 0)
+        # A step of each channel is looked for aside: only it has a gradient, and no other is written or read.
+        best = states.detach().masked_fill(~mask.unsqueeze(2), float("-inf")).max(1, keepdim=True).indices
+        return states.gather(1, best).squeeze(1).masked_fill(~mask.any(1, keepdim=True), 0)
     if mask is None:
         return states[:, -1] if how == "last" else states.mean(1)
     if how == "mean":

@@ -1,18 +1,19 @@
 """The loss of a language model: the cross-entropy of the next token, with few logits in memory."""
 
-from typing import cast
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
-from torch.utils.checkpoint import checkpoint
 
-from gatedrnn.kernels.matmul import linear
+from gatedrnn.kernels.backends import plain_torch_only
+from gatedrnn.kernels.matmul import add_product_over_rows, linear
+from gatedrnn.kernels.op import gradients_with_graph
 from gatedrnn.shapes import Features, Table, Tokens
 
-CHUNK = 1 << 25
-"""The number of logits that a loss keeps for its backward: 128 MiB in float32. Beyond it, logits are computed by chunks
-of so many, and once more in the backward."""
+CHUNK = 1 << 22
+"""The number of logits that are in memory at once: 16 MiB in float32. Where there are more, the gradient is computed
+with the loss, chunk by chunk."""
 
 
 def next_token_loss(
@@ -31,21 +32,60 @@ def next_token_loss(
     if logits is not None:
         return _cross_entropy(logits.flatten(0, -2), labels.flatten(), "sum") / counted
     rows, wanted = hidden.flatten(0, -2), labels.flatten()
-    if torch.compiler.is_compiling() or len(rows) * len(weight) <= CHUNK:  # a graph may have any number of rows
+    # A graph may have any number of rows, and a transform follows operations of torch alone.
+    if torch.compiler.is_compiling() or plain_torch_only() or len(rows) * len(weight) <= CHUNK:
         return _of_rows(rows, weight, wanted) / counted
-    step = max(1, CHUNK // len(weight))
-    chunks = zip(rows.split(step), wanted.split(step), strict=True)
-    sums = [cast(Tensor, checkpoint(_of_rows, some, weight, labels, use_reentrant=False)) for some, labels in chunks]
-    return torch.stack(sums).sum() / counted
+    return _ByChunks.apply(rows, weight, wanted) / counted
+
+
+class _ByChunks(torch.autograd.Function):
+    """The sum of losses, with its gradients: no logit is computed twice."""
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, weight: Table, labels: Tensor) -> Tensor:
+        wide, (of_rows, of_weight, _) = torch.promote_types(rows.dtype, torch.float32), ctx.needs_input_grad
+        loss = torch.zeros((), dtype=wide, device=rows.device)
+        grad_weight = torch.zeros(weight.shape, dtype=wide, device=rows.device) if of_weight else None
+        grads: list[Tensor] = []
+        for some, wanted in _chunks(rows, weight, labels):
+            logs, counted = linear(some, weight).to(wide).log_softmax(1), wanted != -100
+            index = wanted.clamp(min=0).unsqueeze(1)
+            loss -= logs.gather(1, index).masked_select(counted.unsqueeze(1)).sum()
+            if not (of_rows or of_weight):
+                continue
+            # The gradient of logits: softmax, less 1 at the label.
+            slope = logs.exp_().scatter_add_(1, index, torch.full_like(index, -1, dtype=wide))
+            slope = slope.mul_(counted.unsqueeze(1)).to(some.dtype)
+            if of_rows:
+                grads.append(linear(slope, weight.t()).to(rows.dtype))
+            if grad_weight is not None:
+                add_product_over_rows(grad_weight, slope, some)
+        ctx.save_for_backward(
+            rows, weight, labels, torch.cat(grads) if grads else None,
+            None if grad_weight is None else grad_weight.to(weight.dtype),
+        )  # fmt: skip
+        return loss
+
+    @staticmethod
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
+        rows, weight, labels, *gradients = ctx.saved_tensors
+        if torch.is_grad_enabled():  # with a graph of its own
+            by_torch = gradients_with_graph(lambda x, w: (_of_rows(x, w, labels),), [rows, weight], [upstream])
+            return *by_torch, None
+        return *(None if each is None else each * upstream.to(each.dtype) for each in gradients), None
 
 
 @torch.no_grad()
 def token_losses(hidden: Features, weight: Table, labels: Tokens) -> Tensor:
     """Cross-entropy of each label, (batch, time), float32; 0 for -100. Arguments as in `next_token_loss`."""
-    step = max(1, CHUNK // len(weight))
-    chunks = zip(hidden.flatten(0, -2).split(step), labels.flatten().split(step), strict=True)
+    chunks = _chunks(hidden.flatten(0, -2), weight, labels.flatten())
     losses = [_of_rows(rows, weight, wanted, "none") for rows, wanted in chunks]
     return torch.cat(losses).view(labels.shape)
+
+
+def _chunks(rows: Tensor, weight: Table, labels: Tensor) -> "zip[tuple[Tensor, Tensor]]":
+    step = max(1, CHUNK // len(weight))
+    return zip(rows.split(step), labels.split(step), strict=True)
 
 
 def _of_rows(rows: Tensor, weight: Table, labels: Tensor, reduction: str = "sum") -> Tensor:

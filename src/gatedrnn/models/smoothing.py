@@ -138,16 +138,28 @@ class Smoothed:
     def ahead(self) -> Tensor:
         """(batch, origins, horizon, SMOOTHERS + periods): the forecast of each smoother, and of each season."""
         batch, origins, _ = self.seasons.shape
-        return self.said().unflatten(0, (batch, origins)).transpose(2, 3)
+        return said_ahead(*self.said()).unflatten(0, (batch, origins)).transpose(2, 3)
 
-    def said(self) -> Tensor:
-        """Return the same with one forecast an origin, (batch * origins, SMOOTHERS + periods, horizon)."""
+    def said(self) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+        """Return the arguments of `said_ahead`, with one forecast an origin."""
         distances = constant(_steps_of_slopes, self.levels, self.seasons.shape[2])
         levels, slopes, seasons, repeated = (
             each.flatten(0, 1) for each in (self.levels, self.slopes, self.seasons, self.repeated)
         )
-        ahead = torch.addcmul(levels.unsqueeze(2) + seasons.unsqueeze(1), slopes.unsqueeze(2), distances)
-        return torch.cat([ahead, repeated], dim=1)
+        return levels, slopes, distances, seasons, repeated
+
+
+def said_ahead(levels: Tensor, slopes: Tensor, distances: Tensor, seasons: Tensor, repeated: Tensor) -> Tensor:
+    """Return the forecast of each smoother, and of each period, (forecasts, smoothers + periods, horizon).
+
+    Args:
+        levels, slopes: (forecasts, smoothers).
+        distances: how many slopes lie between a level and a step ahead, (smoothers, horizon).
+        seasons: what the seasons add, (forecasts, horizon).
+        repeated: the last values of each period again, (forecasts, periods, horizon).
+    """
+    ahead = torch.addcmul(levels.unsqueeze(2) + seasons.unsqueeze(1), slopes.unsqueeze(2), distances)
+    return torch.cat([ahead, repeated], dim=1)
 
 
 def lags_of(periods: list[int]) -> int:

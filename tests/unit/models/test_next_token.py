@@ -68,15 +68,15 @@ def test_autocast_takes_products_in_bfloat16_and_the_loss_in_float32():
 
 
 def test_the_logits_of_a_large_batch_are_never_in_memory_at_once_and_are_differentiated_twice(monkeypatch):
-    seen, plain = [], loss._of_rows
+    seen, plain = [], loss.linear
     monkeypatch.setattr(loss, "CHUNK", 5 * 37)
-    monkeypatch.setattr(loss, "_of_rows", lambda rows, *rest: seen.append(len(rows)) or plain(rows, *rest))
+    monkeypatch.setattr(loss, "linear", lambda rows, *rest: seen.append(len(rows)) or plain(rows, *rest))
     hidden, weight, labels = problem(rows=(4, 8))
     kept = []
     with torch.autograd.graph.saved_tensors_hooks(lambda x: kept.append(x.numel()) or x, lambda x: x):
         found = next_token_loss(hidden, weight, labels)
     assert max(kept) < 32 * 37
     token_losses(hidden, weight, labels)
-    assert set(seen) == {5, 2}
+    assert set(seen) == {5, 2} and len(seen) == 7 * 3  # logits of both, and the gradient of the rows
     assert torch.autograd.gradgradcheck(lambda h, w: next_token_loss(h, w, labels), (hidden, weight))
     assert_equal_within(found, torchs_loss(hidden, weight, labels), torch.float64, "loss")
