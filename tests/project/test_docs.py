@@ -14,13 +14,16 @@ from importlib import import_module
 from pkgutil import iter_modules
 
 import pytest
+import torch
 import yaml
 from commands import call
 from pages import ENGLISH, GUIDE, KOREAN, PAGES, ROOT, blocks, commands
 from text_targets import films, sentences, write_lines
+from tolerances import assert_equal_within
 from train_helpers import small_text
 
 import gatedrnn.cli
+from gatedrnn import kinds
 from gatedrnn.kinds import kind_of
 from gatedrnn.registry import CELLS
 from gatedrnn.study.settings import ContenderSettings, ProbeSettings
@@ -40,7 +43,7 @@ SMALL = {
 }  # fmt: skip
 """The settings that a command runs with in a test, whatever the page gives."""
 EXAMPLES = ROOT / "examples"
-OWN = EXAMPLES / "own_cell.py"
+OWN, OWN_KIND = EXAMPLES / "own_cell.py", EXAMPLES / "own_kind.py"
 
 
 @pytest.fixture
@@ -362,6 +365,22 @@ def test_a_cell_of_ones_own_takes_fewer_than_30_lines_and_is_described(monkeypat
     said = capsys.readouterr().out
     assert not stop.value.code and "32" in said
     assert "h = (1 - r) * h + r * tanh(W_v x)" in said and "one kernel for gates and scan" in said
+
+
+@pytest.mark.usefixtures("only_our_cells")
+def test_a_kind_of_ones_own_gives_what_its_equations_give(monkeypatch):
+    monkeypatch.setattr(kinds, "KINDS", kinds.KINDS)
+    made = runpy.run_path(str(OWN_KIND))
+    layer = made["DelayLine"](3, 5, num_layers=2, bidirectional=True, batch_first=True, dtype=torch.float64)
+    assert layer.runs_on().name == "one cumulative sum, backend torch"
+    x, mask = torch.randn(2, 9, 3, dtype=torch.float64), torch.arange(9) < torch.tensor([[9], [6]])
+    for flags in ({}, {"mask": mask}):
+        layer.backend = "auto"
+        output, last = layer(x, **flags)
+        layer.backend = "reference"
+        expected, state = layer(x, **flags)
+        assert_equal_within(output, expected, torch.float64, "output")
+        assert_equal_within(last, state, torch.float64, "last state")
 
 
 @pytest.mark.slow

@@ -134,6 +134,8 @@ class MethodCall(NamedTuple):
     returns: str
     """The results in words."""
     shapes: Sequence[tuple[int, ...]]
+    in_tuple: bool = True
+    """Whether the results come in a tuple; one tensor by itself otherwise."""
 
 
 class SampleInputs(NamedTuple):

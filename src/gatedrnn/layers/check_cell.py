@@ -105,7 +105,8 @@ def _check_methods(cell: Equations) -> None:
         _check_call(cell, call, (BATCH, size) if call.method == "step" else (BATCH, STEPS, size))
     if cell.output is not None:
         arguments = inputs.state, inputs.projected
-        _check_call(cell, MethodCall("output", arguments, "one tensor", [(BATCH, STEPS, size)]), (BATCH, STEPS, size))
+        call = MethodCall("output", arguments, "one tensor", [(BATCH, STEPS, size)], in_tuple=False)
+        _check_call(cell, call, (BATCH, STEPS, size))
 
 
 def _check_call(cell: Equations, call: MethodCall, read: tuple[int, ...]) -> None:
@@ -117,7 +118,7 @@ def _check_call(cell: Equations, call: MethodCall, read: tuple[int, ...]) -> Non
             f"{name} cannot take its {len(cell.projections)} projections ({', '.join(cell.projections)}), "
             f"each of shape {read}: {error}"
         ) from error
-    if call.method == "output":
+    if not call.in_tuple:
         results = (results,)
     several = isinstance(results, (tuple, list))
     got = [tuple(x.shape) if isinstance(x, Tensor) else type(x).__name__ for x in (results if several else (results,))]

@@ -27,7 +27,8 @@ def pinball(
         flat(levels.contiguous()), flags(counted),
     )  # fmt: skip
     share_out(
-        _PINBALL, len(forecast), threads_for(forecast.numel()), windows, flat(forecast), flat(sums), flat(labelled), flat(gradient),
+        _PINBALL, len(forecast), threads_for(forecast.numel()), windows, flat(forecast), flat(sums),
+        flat(labelled), flat(gradient),
     )  # fmt: skip
     divisor = (labelled.sum() * count).clamp(min=1)
     return sums.sum() / divisor, gradient.div_(divisor)
