@@ -9,7 +9,7 @@ from gatedrnn.kinds.kind import Kind, LayerView
 
 SIZES, COUNTS = budgets.sizes(budgets.sources()), budgets.counts(budgets.sources())
 MOST = {
-    "files": 309,
+    "files": 308,
     "public module constants": 710,
     "calls of isinstance": 387,
     "functions with 10 or more parameters": 43,

@@ -11,7 +11,6 @@ from transformers.utils import can_return_tuple
 from gatedrnn.models.cache import GatedRNNCache
 from gatedrnn.models.configuration import GatedRNNConfig
 from gatedrnn.models.conventions import DOCUMENTS, OF_GENERATE, check_known, kept_states, resets_of
-from gatedrnn.models.dropout import SixteenBitDropout
 from gatedrnn.models.modeling import GatedRNNModel, GatedRNNPreTrainedModel, KernelLinear
 from gatedrnn.models.next_token import next_token_loss, token_losses
 from gatedrnn.shapes import Flags
@@ -32,7 +31,7 @@ class GatedRNNForCausalLM(GatedRNNPreTrainedModel, GenerationMixin):
         self.model = GatedRNNModel(config)
         core, width = self.model.output_size, config.embedding_size
         self.projection = nn.Identity() if core == width else KernelLinear(core, width, bias=False)
-        self.head_dropout = SixteenBitDropout(config.head_dropout)
+        self.head_dropout = nn.Dropout(config.head_dropout)
         self.lm_head: nn.Linear = KernelLinear(width, config.vocab_size, bias=False)
         self.post_init()
 

@@ -13,7 +13,6 @@ from gatedrnn.kernels.backends import values_unknown
 from gatedrnn.kernels.matmul import linear
 from gatedrnn.models.adaptive_intervals import AdaptiveIntervals
 from gatedrnn.models.cache import GatedRNNCache
-from gatedrnn.models.dropout import SixteenBitDropout
 from gatedrnn.models.forecast_configuration import GatedRNNForecastConfig
 from gatedrnn.models.forecast_units import Scale
 from gatedrnn.models.known_regression import Effects, effects_of
@@ -141,7 +140,7 @@ class ForecastHead(nn.Module):
         super().__init__()
         self.horizon, self.middle, levels = config.horizon, config.levels.index(0.5), len(config.levels)
         width = config.embedding_size
-        self.hidden, self.dropout = KernelLinear(size, width), SixteenBitDropout(config.head_dropout)
+        self.hidden, self.dropout = KernelLinear(size, width), nn.Dropout(config.head_dropout)
         self.mixture = ZeroLinear(width, self.horizon * (SMOOTHERS + len(config.periods)))
         if config.known_size:
             self.ahead: nn.Linear | None = KernelLinear(width, self.horizon * config.future_size)

@@ -24,7 +24,6 @@ from gatedrnn.models.cache import GatedRNNCache
 from gatedrnn.models.configuration import POOLINGS, GatedRNNConfig
 from gatedrnn.models.conventions import DOCUMENTS, check_known, kept_states, resets_of
 from gatedrnn.models.convolution import Convolution, StepNorm
-from gatedrnn.models.dropout import SixteenBitDropout
 from gatedrnn.models.grams import CharacterEmbedding
 from gatedrnn.models.inputs import ChannelScale, DecayedInputs, Times, UnevenInputs
 from gatedrnn.models.linear_path import LinearPath
@@ -152,7 +151,7 @@ class GatedRNNEmbeddings(nn.Module):
         scales = config.gap_unit is None and (config.channel_means is not None or config.flagged_channels)
         self.scale = ChannelScale(config) if scales else None
         self.activation = nn.SiLU() if config.embedding_activation else nn.Identity()
-        self.dropout = (LockedDropout if config.locked_dropout else SixteenBitDropout)(config.embedding_dropout)
+        self.dropout = (LockedDropout if config.locked_dropout else nn.Dropout)(config.embedding_dropout)
         self.output_size = config.embedding_size or config.input_features
 
     def forward(self, inputs: Tensor) -> Series:
@@ -175,7 +174,7 @@ class GatedRNNBlock(GradientCheckpointingLayer):
         self.layers = 1
         self.projection = KernelLinear(self.layer.output_size, width, bias=False)
         self.feed_forward = nn.Sequential(KernelLinear(width, inner), nn.GELU(), KernelLinear(inner, width))
-        self.dropout = SixteenBitDropout(config.dropout)
+        self.dropout = nn.Dropout(config.dropout)
 
     def forward(
         self, x: Series, hx: Hidden | None, mask: Flags | None, resets: Flags | None, last_only: bool = False,
@@ -290,7 +289,7 @@ class GatedRNNModel(GatedRNNPreTrainedModel):
                 part = GatedRNNPart(config, cell, size, len(list(same)))
                 parts.append(part)
                 size = part.layer.output_size
-            self.between = SixteenBitDropout(config.dropout)
+            self.between = nn.Dropout(config.dropout)
         self.parts, self.in_blocks = nn.ModuleList(parts), config.block and config.backbone is None
         self.output_size = size + config.convolution_size
         """Features of `last_hidden_state`."""
@@ -457,7 +456,7 @@ class Network(Protocol):
     """One of the networks of a classifier, with its head."""
 
     model: GatedRNNModel
-    head_dropout: SixteenBitDropout
+    head_dropout: nn.Dropout
     classifier: nn.Linear
 
 
@@ -467,7 +466,7 @@ class Member(nn.Module):
     def __init__(self, config: GatedRNNConfig, features: int) -> None:
         super().__init__()
         self.model = GatedRNNModel(config)
-        self.head_dropout = SixteenBitDropout(config.head_dropout)
+        self.head_dropout = nn.Dropout(config.head_dropout)
         self.classifier = KernelLinear(features, config.num_labels)
 
 
@@ -481,7 +480,7 @@ class GatedRNNClassifier(GatedRNNPreTrainedModel):
         super().__init__(config)
         self.num_labels = config.num_labels
         self.model = GatedRNNModel(config)
-        self.head_dropout = SixteenBitDropout(config.head_dropout)
+        self.head_dropout = nn.Dropout(config.head_dropout)
         features = self.model.output_size * (POOLINGS[config.pooling] if self.pools else 1)
         self.classifier = KernelLinear(features, config.num_labels)
         self.others = nn.ModuleList(Member(config, features) for _ in range(config.members - 1))
