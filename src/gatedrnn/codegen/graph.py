@@ -283,6 +283,12 @@ class Expressions:
         """gradient * s * (1 - s)."""
         return self.apply("mul", gradient, self.apply("mul", s, self.complement(s)))
 
+    def times_slope_of_silu(self, gradient: Value, x: Value) -> Value:
+        """gradient * s * (1 + x * (1 - s)), s = sigmoid(x)."""
+        s = self.sigmoid(x)
+        slope = self.apply("mul", s, self.apply("add", self.number(1), self.apply("mul", x, self.complement(s))))
+        return self.apply("mul", gradient, slope)
+
     def _unsigned(self, x: Value) -> Value:
         """Return y of x = -y, else x."""
         node = self.graph.nodes[x]

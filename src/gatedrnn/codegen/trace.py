@@ -5,8 +5,8 @@ Operations of `torch.autograd` are recorded too, so that a gradient is traced by
 
 import math
 import sys
-import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -40,27 +40,38 @@ LOGICAL = {
 }  # fmt: skip
 FULL = {"full": 1, "full_like": 1, "new_full": 2, "scalar_tensor": 0}
 """Operations that fill with one number, and the index of that number among their arguments."""
+_FORMULAS: dict[str, Callable[..., Value]] = {
+    "reciprocal": lambda e, x: e.apply("div", e.number(1), x),
+    "sigmoid": Expressions.sigmoid,
+    "log_sigmoid_forward": Expressions.logsigmoid,
+    "silu": lambda e, x: e.apply("mul", x, e.sigmoid(x)),
+    "relu": lambda e, x: e.apply("maximum", x, e.number(0)),
+    "rsqrt": lambda e, x: e.apply("div", e.number(1), e.apply("sqrt", x)),
+    "copy": lambda e, before, x, *_: x,
+    "silu_backward": Expressions.times_slope_of_silu,
+    "threshold_backward": lambda e, gradient, x, threshold: e.apply(
+        "where", e.apply("le", x, threshold), e.number(0), gradient
+    ),
+    "hardtanh_backward": lambda e, gradient, x, low, high: e.apply(
+        "where", e.apply("and", e.apply("gt", x, low), e.apply("lt", x, high)), gradient, e.number(0)
+    ),
+}
+"""Operations of torch as expressions of their tensors and numbers."""
+_GRADIENTS: dict[str, Callable[..., Value]] = {
+    "sigmoid_backward": Expressions.times_slope_of_sigmoid,
+    "tanh_backward": lambda e, gradient, y: e.apply("mul", gradient, e.complement(e.apply("mul", y, y))),
+    "softplus_backward": lambda e, gradient, x: e.apply("mul", gradient, e.sigmoid(x)),
+    "log_sigmoid_backward": lambda e, gradient, x: e.apply("mul", gradient, e.sigmoid(e.apply("neg", x))),
+}
+"""Gradients of which only the first two arguments are read."""
 LARGEST_POWER = 8
 
 
 def in_a_clean_thread(function: Callable[[], Result]) -> Result:
     """Call a function with no mode, no autocast and gradients on: these belong to the caller's thread."""
-    results: list[Result] = []
-    raised: list[BaseException] = []
-
-    def call() -> None:
-        try:
-            results.append(function())
-        except BaseException as error:
-            raised.append(error)
-
-    thread = threading.Thread(target=call, name="gatedrnn-trace")
-    with torch.autograd.set_detect_anomaly(False):  # it is global, and reads every gradient
-        thread.start()
-        thread.join()
-    if raised:
-        raise raised[0]
-    return results[0]
+    # Anomaly detection is global, and reads every gradient.
+    with torch.autograd.set_detect_anomaly(False), ThreadPoolExecutor(1, "gatedrnn-trace") as thread:
+        return thread.submit(function).result()
 
 
 def trace(
@@ -291,17 +302,11 @@ class _Recorder(TorchDispatchMode):
         if name in ("where", "masked_fill"):
             condition, x, y = arguments if name == "where" else (arguments[1], arguments[2], arguments[0])
             return apply("where", self._truth_of(condition), self._number_of(x), self._number_of(y))
-        if name in ("log_sigmoid_backward", "softplus_backward", "sigmoid_backward", "tanh_backward"):
-            return self._gradient(name, *map(self._number_of, arguments[:2]))
+        if name in _GRADIENTS:
+            return _GRADIENTS[name](e, *map(self._number_of, arguments[:2]))
         numbers = [self._number_of(x) for x in arguments if isinstance(x, (Tensor, int, float, complex))]
-        if name == "copy":
-            return numbers[1]
-        if name == "threshold_backward":
-            gradient, x, threshold = numbers
-            return apply("where", apply("le", x, threshold), e.number(0), gradient)
-        if name == "hardtanh_backward":
-            gradient, x, low, high = numbers
-            return apply("where", apply("and", apply("gt", x, low), apply("lt", x, high)), gradient, e.number(0))
+        if name in _FORMULAS:
+            return _FORMULAS[name](e, *numbers)
         if name in ("clamp", "clamp_min", "clamp_max", "hardtanh"):
             return self._clamped(name, arguments, options)
         if name == "pow":
@@ -312,36 +317,12 @@ class _Recorder(TorchDispatchMode):
             return self._sum(name, numbers[:2], float(options.get("alpha", arguments[2] if len(arguments) > 2 else 1)))
         if name == "div" and options.get("rounding_mode") is None:
             return apply("div", *numbers)
-        match name, numbers:
-            case "reciprocal", [x]:
-                return apply("div", e.number(1), x)
-            case "sigmoid", [x]:
-                return e.sigmoid(x)
-            case "log_sigmoid_forward", [x]:
-                return e.logsigmoid(x)
-            case "softplus", [x, *others]:
-                if [self.graph.number(other) for other in others] not in ([], [1], [1, 20]):
-                    raise self.error("uses softplus with another beta or threshold than 1 and 20")
-                return e.softplus(x)
-            case "silu", [x]:
-                return apply("mul", x, e.sigmoid(x))
-            case "relu", [x]:
-                return apply("maximum", x, e.number(0))
-            case "rsqrt", [x]:
-                return apply("div", e.number(1), apply("sqrt", x))
-            case "silu_backward", [gradient, x]:
-                s = e.sigmoid(x)
-                slope = apply("mul", s, apply("add", e.number(1), apply("mul", x, e.complement(s))))
-                return apply("mul", gradient, slope)
+        if name == "softplus":
+            x, *others = numbers
+            if [self.graph.number(other) for other in others] not in ([], [1], [1, 20]):
+                raise self.error("uses softplus with another beta or threshold than 1 and 20")
+            return e.softplus(x)
         raise self.error(_reason(name))
-
-    def _gradient(self, name: str, gradient: Value, of: Value) -> Value:
-        e, apply = self._expressions, self._expressions.apply
-        if name == "sigmoid_backward":
-            return e.times_slope_of_sigmoid(gradient, of)
-        if name == "tanh_backward":
-            return apply("mul", gradient, e.complement(apply("mul", of, of)))
-        return apply("mul", gradient, e.sigmoid(of if name == "softplus_backward" else apply("neg", of)))
 
     def _sum(self, name: str, numbers: list[Value], alpha: float) -> Value:
         apply = self._expressions.apply
