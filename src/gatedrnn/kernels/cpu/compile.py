@@ -33,8 +33,6 @@ FAST = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}, "no_cfu
 """Options of every kernel: no lock held, no branch on a division, products and sums may be fused."""
 REORDERED = FAST | {"fastmath": {"contract", "reassoc", "nsz"}}
 """Options of kernels whose sums may be taken in any order."""
-INNER = FAST | {"no_cpython_wrapper": True}
-"""Options of functions that only compiled code calls."""
 INLINED = {
     "error_model": "numpy", "fastmath": {"contract"}, "forceinline": True, "no_cpython_wrapper": True,
     "no_cfunc_wrapper": True,

@@ -8,12 +8,13 @@ the same order however many rows there are: a sequence's values do not depend on
 from typing import Any
 
 import llvmlite.binding
+import numba
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 from torch import Tensor
 
-from gatedrnn.kernels.cpu.compile import FAST, compiled
+from gatedrnn.kernels.cpu.compile import FAST, INLINED, compiled
 from gatedrnn.kernels.cpu.threads import Kernel, share_out, threads_for
 from gatedrnn.kernels.cpu.views import clear, flat
 
@@ -21,7 +22,6 @@ _FEATURES = llvmlite.binding.get_host_cpu_features()
 _VECTOR_BYTES = 64 if _FEATURES.get("avx512f") else 32 if _FEATURES.get("avx") else 16
 _VECTORS = 2  # of a panel's row
 _ROWS = 8 if _FEATURES.get("avx512f") else 4  # of a tile: with two vectors each, they fill about half the registers
-_BESIDE_4, _BESIDE_2, _BESIDE_1 = _ROWS // 4, _ROWS // 2, _ROWS  # panels that fewer rows multiply at once
 _DEPTH = 256  # of the inner axis at a time: a panel's block and a few rows' stay in the first-level cache
 _TOGETHER = 8  # columns that packing reads side by side
 
@@ -82,6 +82,29 @@ def _pack(first: int, last: int, matrix: Any, panels: Any, inner: int, columns: 
 _PACK = Kernel.of(_pack)
 
 
+def _few_rows(rows: int, beside: int) -> Any:
+    """Return the function that multiplies so many rows with all panels of a block, as many panels at once as `beside`
+    says, and the last ones one by one."""
+
+    @numba.njit(**INLINED)
+    def add(
+        depth: int, a: Any, a_at: int, a_width: int, panels: Any, at: int, out: Any, out_at: int, wide: int
+    ) -> None:
+        panel = _VECTORS * _VECTOR_BYTES // a.itemsize
+        count, apart = wide // panel, depth * panel
+        whole = count - count % beside
+        for p in range(0, whole, beside):
+            _tile(rows, beside, depth, a, a_at, a_width, panels, at + p * apart, apart, out, out_at + p * panel, wide)
+        for p in range(whole, count):
+            _tile(rows, 1, depth, a, a_at, a_width, panels, at + p * apart, apart, out, out_at + p * panel, wide)
+
+    return add
+
+
+# Fewer rows than a tile has multiply as many panels at once as keep its registers full.
+_FOUR_ROWS, _TWO_ROWS, _ONE_ROW = _few_rows(4, _ROWS // 4), _few_rows(2, _ROWS // 2), _few_rows(1, _ROWS)
+
+
 @compiled(**FAST)
 def add_product(rows: int, inner: int, a: Any, a_width: int, panels: Any, wide: int, out: Any) -> None:
     """out += a @ matrix for `rows` rows; a (rows, inner) and out (rows, wide) row by row in flat arrays.
@@ -92,44 +115,19 @@ def add_product(rows: int, inner: int, a: Any, a_width: int, panels: Any, wide: 
     count, whole = wide // panel, rows - rows % _ROWS
     for start in range(0, inner, _DEPTH):
         depth = min(_DEPTH, inner - start)
-        block, apart = start * wide, depth * panel
+        at, apart, r = start * wide, depth * panel, whole
         for p in range(count):
-            for r in range(0, whole, _ROWS):
-                x, y = r * a_width + start, r * wide + p * panel
-                _tile(_ROWS, 1, depth, a, x, a_width, panels, block + p * apart, apart, out, y, wide)
-        r, left = whole, rows - whole
-        if left >= 4:
-            p = 0
-            while p < count:
-                x, y = r * a_width + start, r * wide + p * panel
-                if p + _BESIDE_4 <= count:
-                    _tile(4, _BESIDE_4, depth, a, x, a_width, panels, block + p * apart, apart, out, y, wide)
-                    p += _BESIDE_4
-                else:
-                    _tile(4, 1, depth, a, x, a_width, panels, block + p * apart, apart, out, y, wide)
-                    p += 1
-            r, left = r + 4, left - 4
-        if left >= 2:
-            p = 0
-            while p < count:
-                x, y = r * a_width + start, r * wide + p * panel
-                if p + _BESIDE_2 <= count:
-                    _tile(2, _BESIDE_2, depth, a, x, a_width, panels, block + p * apart, apart, out, y, wide)
-                    p += _BESIDE_2
-                else:
-                    _tile(2, 1, depth, a, x, a_width, panels, block + p * apart, apart, out, y, wide)
-                    p += 1
-            r, left = r + 2, left - 2
-        if left:
-            p = 0
-            while p < count:
-                x, y = r * a_width + start, r * wide + p * panel
-                if p + _BESIDE_1 <= count:
-                    _tile(1, _BESIDE_1, depth, a, x, a_width, panels, block + p * apart, apart, out, y, wide)
-                    p += _BESIDE_1
-                else:
-                    _tile(1, 1, depth, a, x, a_width, panels, block + p * apart, apart, out, y, wide)
-                    p += 1
+            for row in range(0, whole, _ROWS):
+                x, y = row * a_width + start, row * wide + p * panel
+                _tile(_ROWS, 1, depth, a, x, a_width, panels, at + p * apart, apart, out, y, wide)
+        if rows - r >= 4:
+            _FOUR_ROWS(depth, a, r * a_width + start, a_width, panels, at, out, r * wide, wide)
+            r += 4
+        if rows - r >= 2:
+            _TWO_ROWS(depth, a, r * a_width + start, a_width, panels, at, out, r * wide, wide)
+            r += 2
+        if rows > r:
+            _ONE_ROW(depth, a, r * a_width + start, a_width, panels, at, out, r * wide, wide)
 
 
 @intrinsic(prefer_literal=True)

@@ -1,4 +1,4 @@
-"""Views of memory that compiled loops read and write: tensors as flat arrays and strides, rows of them, bfloat16 rows.
+"""Views of memory that compiled loops read and write: tensors as flat arrays and strides, and rows of them.
 
 Tensors come in through their memory, not their shape. LLVM vectorises a loop over a 1-D view, and does not over three
 indices.
@@ -12,7 +12,7 @@ import numba
 import numpy as np
 import torch
 from numba.core import cgutils, types
-from numba.extending import intrinsic, overload
+from numba.extending import intrinsic
 from numba.np.arrayobj import populate_array
 from torch import Tensor
 
@@ -33,6 +33,17 @@ Array: TypeAlias = np.ndarray
 """Flat and contiguous."""
 
 
+def flat(x: Tensor, size: int | None = None) -> np.ndarray:
+    """A contiguous tensor's elements, or the first `size` ones of any in the order of memory; of bfloat16 the bits.
+
+    Not `Tensor.numpy`, after which no storage can be resized: FSDP frees the parameters of a layer by that.
+    """
+    assert x.is_cpu and (size is not None or x.is_contiguous())
+    memory: Any = BYTES.from_address(x.data_ptr())
+    memory.tensor = x  # which lives as long as the array does
+    return np.ndarray(x.numel() if size is None else size, DTYPES[x.dtype], memory)
+
+
 class StridedView(NamedTuple):
     """A series in memory: its elements, and how far apart sequences and steps are in them."""
 
@@ -42,40 +53,21 @@ class StridedView(NamedTuple):
 
 
 def strided(x: Series) -> StridedView:
-    """(batch, time, channels) as it lies in memory; copied only if its channels are not adjacent, or for float16.
+    """(batch, time, channels) as it lies in memory; copied only if its channels are not adjacent.
 
     Strides may be zero: the backward of a sum passes one element expanded to the whole shape.
     """
-    if x.dtype == torch.float16:
-        x = x.float()
     if x.stride(2) != 1 and x.shape[2] > 1:
         x = x.contiguous()
     if x.is_contiguous():
         return StridedView(flat(x), x.shape[1] * x.shape[2], x.shape[2])
     span = 1 + sum((size - 1) * stride for size, stride in zip(x.shape, x.stride(), strict=True)) if x.numel() else 0
-    return StridedView(_array(x, span), x.stride(0), x.stride(1))
-
-
-def flat(x: Tensor) -> np.ndarray:
-    """A contiguous tensor's elements."""
-    assert x.is_contiguous()
-    return _array(x, x.numel())
+    return StridedView(flat(x, span), x.stride(0), x.stride(1))
 
 
 def flags(x: Flags | None) -> np.ndarray:
     """(batch, time) as a flat array; empty for None."""
     return np.empty(0, np.bool_) if x is None else flat(x.contiguous())
-
-
-def _array(x: Tensor, size: int) -> np.ndarray:
-    """The first `size` elements of a tensor in the order of memory; of bfloat16 the bits.
-
-    Not `Tensor.numpy`, after which no storage can be resized: FSDP frees the parameters of a layer by that.
-    """
-    assert x.is_cpu
-    memory: Any = BYTES.from_address(x.data_ptr())
-    memory.tensor = x  # which lives as long as the array does
-    return np.ndarray(size, DTYPES[x.dtype], memory)
 
 
 @intrinsic
@@ -110,10 +102,10 @@ def borrowed(typing: Any, array: Any) -> Any:
 
 
 @intrinsic
-def keep_alive(typing: Any, array: Any) -> Any:
-    """A use of an array after the last use of its `borrowed` views: without it, its memory is freed as soon as it is
-    borrowed, and the next array may get it."""
-    return types.none(array), lambda context, *_: context.get_dummy_value()
+def keep_alive(typing: Any, arrays: Any) -> Any:
+    """A use of an array, or of a tuple of them, after the last use of its `borrowed` views: without it, its memory is
+    freed as soon as it is borrowed, and the next array may get it."""
+    return types.none(arrays), lambda context, *_: context.get_dummy_value()
 
 
 @intrinsic
@@ -158,28 +150,6 @@ def clear(row: Any) -> None:
     """row[:] = 0, as quickly compiled."""
     for i in range(row.size):
         row[i] = ZERO
-
-
-def widened(row: Any, scratch: Any) -> Any:
-    """A row as it is read: itself or, if it holds the bits of bfloat16, its values in float32, written to `scratch`."""
-    raise NotImplementedError("called from compiled code only")
-
-
-@overload(widened, jit_options=INLINED)
-def _widened(row: Any, scratch: Any) -> Callable[[Any, Any], Any]:
-    return _itself if isinstance(row.dtype, types.Float) else _float_of_bfloat16
-
-
-def _itself(row: Any, scratch: Any) -> Any:
-    return row
-
-
-def _float_of_bfloat16(row: Any, scratch: Any) -> Any:
-    wide = view(scratch, 0, row.size)
-    bits = wide.view(np.uint32)
-    for i in range(row.size):
-        bits[i] = np.uint32(row[i]) << np.uint32(16)
-    return wide
 
 
 Addresses: TypeAlias = Sequence[int]

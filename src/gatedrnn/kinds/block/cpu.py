@@ -83,6 +83,20 @@ def _times(matrix: Any, state: Any, out: Any, size: int, n: int, width: int) -> 
                 row[m] += entry[m] * column[m]
 
 
+@numba.njit(**INLINED)
+def _read_group(series: Any, start: int, blocks: int, to: Any, size: int, n: int) -> None:
+    """Copy n neighbouring blocks out of a row of so many, whose components lie `blocks` apart."""
+    for i in range(size):
+        copy(view(series, start + i * blocks, n), view(to, i * n, n))
+
+
+@numba.njit(**INLINED)
+def _write_group(group: Any, series: Any, start: int, blocks: int, size: int, n: int) -> None:
+    """Copy n blocks back to where `_read_group` finds them."""
+    for i in range(size):
+        copy(view(group, i * n, n), view(series, start + i * blocks, n))
+
+
 @compiled(**FAST)
 def run(
     first: int, last: int, groups: int, steps: int, size: int, blocks: int, reverse: bool, transition: Array,
@@ -105,23 +119,18 @@ def run(
         low, high = blocks * group // groups, blocks * (group + 1) // groups
         n = high - low
         before, after = view(scratch, 0, size * n), view(scratch, channels, size * n)
-        for i in range(size):
-            copy(view(state, b * channels + i * blocks + low, n), view(before, i * n, n))
+        _read_group(state, b * channels + low, blocks, before, size, n)
         for k in range(steps):
             t = steps - 1 - k if reverse else k
             offset = (b * steps + t) * channels + low
             if resets.size and resets[b * steps + t]:
-                for i in range(size):
-                    copy(view(reset_state, i * blocks + low, n), view(before, i * n, n))
-            for i in range(size):
-                copy(view(drive, offset + i * blocks, n), view(after, i * n, n))
+                _read_group(reset_state, low, blocks, before, size, n)
+            _read_group(drive, offset, blocks, after, size, n)
             entries = (b * steps + t) * size * channels + low
             _times(view(transition, entries, size * channels), before, after, size, n, blocks)
-            for i in range(size):
-                copy(view(after, i * n, n), view(out, offset + i * blocks, n))
+            _write_group(after, out, offset, blocks, size, n)
             before, after = after, before
-        for i in range(size):
-            copy(view(before, i * n, n), view(state, b * channels + i * blocks + low, n))
+        _write_group(before, state, b * channels + low, blocks, size, n)
     keep_alive(memory)
     restore_denormals(exactness)
 
@@ -145,8 +154,7 @@ def run_backward(
         low, high = blocks * group // groups, blocks * (group + 1) // groups
         n = high - low
         delta, through = view(scratch, 0, size * n), view(scratch, channels, size * n)
-        for i in range(size):
-            copy(view(carry, b * channels + i * blocks + low, n), view(delta, i * n, n))
+        _read_group(carry, b * channels + low, blocks, delta, size, n)
         for k in range(steps - 1, -1, -1):
             t = steps - 1 - k if reverse else k
             before = t + 1 if reverse else t - 1
@@ -181,8 +189,7 @@ def run_backward(
                 clear(delta)
             else:
                 delta, through = through, delta
-        for i in range(size):
-            copy(view(delta, i * n, n), view(carry, b * channels + i * blocks + low, n))
+        _write_group(delta, carry, b * channels + low, blocks, size, n)
     keep_alive(memory)
     restore_denormals(exactness)
 

@@ -23,7 +23,6 @@ from gatedrnn.kernels.cpu.views import (
     copy,
     keep_alive,
     view,
-    widened,
 )
 
 NO_SCRATCH, PRODUCTS, CANDIDATE, INNER, GRADS, UNPROJECTED = range(6)
@@ -227,12 +226,7 @@ def run(
                 copy(block(h_rows, r, width), block(hs, index, width))
                 if c.size:
                     copy(block(c, low + r, plan.carried), block(cs, index, plan.carried))
-    keep_alive(u)
-    keep_alive(candidate)
-    keep_alive(inner)
-    keep_alive(table)
-    keep_alive(gates.rows)
-    keep_alive(update.rows)
+    keep_alive((u, candidate, inner, table, gates.rows, update.rows))
     restore_denormals(exactness)
 
 
@@ -280,8 +274,8 @@ def run_backward(
     products_width, unprojected_width = plan.recurrent_columns, plan.projection_columns
     grads, inner = np.zeros(plan.rows * wide, dtype), np.zeros(plan.rows * n, dtype)
     products, unprojected = np.zeros(plan.rows * products_width, dtype), np.zeros(plan.rows * unprojected_width, dtype)
-    zeros, grad_scratch = np.zeros(max(width, plan.carried), dtype), np.zeros(width, dtype)
-    memory, table = np.zeros(UNPROJECTED + 1, np.int64), np.empty(max(gates.rows.size, update.rows.size), np.int64)
+    zeros, memory = np.zeros(max(width, plan.carried), dtype), np.zeros(UNPROJECTED + 1, np.int64)
+    table = np.empty(max(gates.rows.size, update.rows.size), np.int64)
     memory[INNER], memory[GRADS], memory[UNPROJECTED] = address_of(inner), address_of(grads), address_of(unprojected)
     gates, update = _located(gates, memory), _located(update, memory)
     before_h, before_c = 0, 0
@@ -295,7 +289,7 @@ def run_backward(
                 b = low + r
                 if mask.size and not mask[b * steps + t]:
                     continue
-                given = widened(view(grad.elements, b * grad.batch_stride + t * grad.time_stride, width), grad_scratch)
+                given = view(grad.elements, b * grad.batch_stride + t * grad.time_stride, width)
                 row = block(delta_rows, r, width)
                 for i in range(width):
                     row[i] += given[i]
@@ -347,13 +341,7 @@ def run_backward(
                     clear(block(delta_rows, r, width))
                     if delta_c.size:
                         clear(block(delta_c, low + r, plan.carried))
-    keep_alive(grads)
-    keep_alive(inner)
-    keep_alive(unprojected)
-    keep_alive(zeros)
-    keep_alive(table)
-    keep_alive(gates.rows)
-    keep_alive(update.rows)
+    keep_alive((grads, inner, unprojected, zeros, table, gates.rows, update.rows))
     restore_denormals(exactness)
 
 

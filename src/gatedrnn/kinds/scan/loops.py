@@ -248,8 +248,7 @@ def run_backward(
                 if rows.product != NONE:
                     clear_bytes(table[rows.product], n * size)
             _advance(sites, table, summed, forward)
-    keep_alive(memory)
-    keep_alive(recent_memory)
+    keep_alive((memory, recent_memory))
     restore_denormals(exactness)
 
 
