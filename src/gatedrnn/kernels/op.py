@@ -113,6 +113,12 @@ def through(reference: Callable[..., tuple[Tensor, ...]], differentiable: tuple[
     return backward
 
 
+def or_zeros(upstream: Gradients, outputs: Sequence[Tensor | None]) -> list[Tensor | None]:
+    """Return gradients of outputs, zeros for an unused one; None where there is no such output."""
+    pairs = zip(upstream, outputs, strict=True)
+    return [None if x is None else torch.zeros_like(x) if grad is None else grad for grad, x in pairs]
+
+
 def gradients_with_graph(
     function: Callable[..., tuple[Tensor, ...]], tensors: Sequence[Tensor | None], upstream: Gradients
 ) -> list[Tensor | None]:

@@ -9,7 +9,7 @@ from torch import Tensor
 from gatedrnn.equations import LoopEquations, Recurrent, output_of
 from gatedrnn.kernels.backends import accumulation_dtype, native_kernels
 from gatedrnn.kernels.matmul import product_over_rows
-from gatedrnn.kernels.op import Gradients, operation, products, register_gradient, through
+from gatedrnn.kernels.op import Gradients, operation, or_zeros, products, register_gradient, through
 from gatedrnn.kinds.definition import iterate, zero_masked_steps
 from gatedrnn.kinds.loop.rows import LoopProgram, trace_loop
 from gatedrnn.kinds.programs import EQUATIONS, program_of
@@ -25,7 +25,7 @@ def loop_in_kernel(
     resets: Flags | None, reverse: bool,
 ) -> tuple[Series, StateTuple]:  # fmt: skip
     """Run `iterate` in one kernel: without a graph of steps, and with one product for each weight's gradient."""
-    states = _registered(cell.word).program.states
+    states = program_of(cell.word, trace_loop).states
     wide = accumulation_dtype(projected.dtype)
     # The kernel's h is the one that gates read: of a cell whose state is c alone, its output.
     first = state[0].to(wide)
@@ -43,19 +43,6 @@ def loop_in_kernel(
     last = (last_h, *ends) if "h" in states else ends
     output = h if mask is None else zero_masked_steps(h, mask)
     return output, tuple(s.to(before.dtype) for s, before in zip(last, state, strict=True))
-
-
-class _Registered(NamedTuple):
-    """The equations and the program of a registered cell."""
-
-    cell: LoopEquations
-    program: LoopProgram
-
-
-def _registered(word: str) -> _Registered:
-    cell = EQUATIONS[word]
-    assert isinstance(cell, LoopEquations)
-    return _Registered(cell, program_of(word, trace_loop))
 
 
 class LoopInputs(NamedTuple):
@@ -99,12 +86,12 @@ class LoopUpstream(NamedTuple):
 def _run(given: LoopInputs) -> tuple[Tensor, ...]:
     """Every h, the last h and c, every c, and the values kept for the gradient; c is empty without a c0."""
     kernels = native_kernels(KERNELS, given.projected.device)
-    results: tuple[Tensor, ...] = kernels.loop_cells(_registered(given.cell).program, given)
+    results: tuple[Tensor, ...] = kernels.loop_cells(program_of(given.cell, trace_loop), given)
     return results
 
 
 def _fake(given: LoopInputs) -> tuple[Tensor, ...]:
-    projected, h0, c0, program = given.projected, given.h0, given.c0, _registered(given.cell).program
+    projected, h0, c0, program = given.projected, given.h0, given.c0, program_of(given.cell, trace_loop)
     new, size = projected.new_empty, projected.shape[2] // program.gates
     c, last_c = (new(0), new(0)) if c0 is None else (empty_series(projected, c0.shape[1]), new(c0.shape))
     return empty_series(projected, h0.shape[1]), new(h0.shape), last_c, c, empty_series(projected, program.kept * size)
@@ -116,7 +103,7 @@ def _run_gradient(upstream: LoopUpstream, given: LoopInputs) -> tuple[Tensor, ..
     A tuple, not a list: jacobians map the operations of a backward, and torch maps none that returns a list.
     """
     h, weight_hr = upstream.h, given.weight_hr
-    program, kernels = _registered(given.cell).program, native_kernels(KERNELS, h.device)
+    program, kernels = program_of(given.cell, trace_loop), native_kernels(KERNELS, h.device)
     gradients = kernels.loop_cells_gradient(program, upstream, given)
     read, gated = _before_each_step(h, given.h0, given.resets, given.reverse), gradients.gated
     if given.dropped is not None:
@@ -168,13 +155,7 @@ def _saves(output: tuple[Tensor, ...], **_: object) -> tuple[Tensor, ...]:
 def _backward(upstream: Gradients, saved: Gradients, needed: frozenset[str], **arguments: Any) -> Gradients:
     given, (h, c, kept) = LoopInputs(**arguments), saved
     assert h is not None and c is not None and kept is not None
-    missing = (h, given.h0, given.c0)
-    grads = [
-        torch.zeros_like(like) if grad is None and like is not None else grad
-        for grad, like in zip(upstream[:3], missing, strict=True)
-    ]
-    if given.c0 is None:
-        grads[2] = None
+    grads = or_zeros(upstream[:3], (h, given.h0, given.c0))
     gradients = loop_cell_gradient(*grads, h, c, kept, *given)
     return [None if arguments[name] is None else grad for name, grad in zip(_DIFFERENTIABLE, gradients, strict=True)]
 
@@ -182,7 +163,7 @@ def _backward(upstream: Gradients, saved: Gradients, needed: frozenset[str], **a
 def _plain(**arguments: Any) -> tuple[Tensor, ...]:
     """Compute every h and the last states step by step in torch."""
     given = LoopInputs(**arguments)
-    (equations, program), c0 = _registered(given.cell), given.c0
+    equations, program, c0 = EQUATIONS[given.cell], program_of(given.cell, trace_loop), given.c0
     named = {name: arguments[name] for name in PARAMETERS if name != "diagonals" and arguments[name] is not None}
     if given.diagonals is not None:
         parts = given.diagonals.chunk(len(equations.diagonals))

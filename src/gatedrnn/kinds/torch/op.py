@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import _VF, Tensor
 
-from gatedrnn.kernels.op import Gradients, operation, products, register_gradient, through
+from gatedrnn.kernels.op import Gradients, operation, or_zeros, products, register_gradient, through
 
 
 def call_kernel(
@@ -45,11 +45,11 @@ class TorchInputs(NamedTuple):
 
 
 class TorchUpstream(NamedTuple):
-    """Gradients of output, h and c; the last of no size without a c."""
+    """Gradients of output, h and c; None without a c."""
 
     grad_output: Tensor
     grad_h: Tensor
-    grad_c: Tensor
+    grad_c: Tensor | None
 
 
 @contextmanager
@@ -106,15 +106,11 @@ def _saves(output: tuple[Tensor, ...], **_: object) -> tuple[Tensor, ...]:
 
 
 def _backward(upstream: Gradients, saved: Gradients, needed: frozenset[str], **arguments: Any) -> Gradients:
-    given, (grad_output, grad_h, grad_c) = TorchInputs(**arguments), upstream
+    given, (grad_output, *others) = TorchInputs(**arguments), upstream
     x, h, c = given.x, given.h, given.c
     if grad_output is None:
         grad_output = x.new_zeros(x.shape[0], x.shape[1], h.shape[2])
-    if grad_h is None:
-        grad_h = torch.zeros_like(h)
-    if grad_c is None:
-        grad_c = x.new_zeros(0) if c is None else torch.zeros_like(c)
-    gradients = torch_rnn_gradient(grad_output, grad_h, grad_c, *given)
+    gradients = torch_rnn_gradient(grad_output, *or_zeros(others, (h, c)), *given)
     return [None if x is None else gradient for x, gradient in zip(given, gradients, strict=True)]
 
 
