@@ -309,6 +309,17 @@ def is_of(cell: Equations | type[Equations], *families: type) -> bool:
     return issubclass(cell if isinstance(cell, type) else type(cell), families)
 
 
+def diagonal_shapes(cell: Equations, size: int) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of a cell's diagonal weights, each of this size."""
+    return {f"weight_{name}": (size,) for name in cell.diagonals}
+
+
+def input_gated_shapes(cell: InputGatedEquations, hidden_size: int) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of the diagonal weights, one number a block of channels, and of a learned initial state."""
+    learned = {"initial_state": (hidden_size,)} if cell.learns_initial_state else {}
+    return diagonal_shapes(cell, hidden_size // cell.block_size) | learned
+
+
 def check_initial_state(cell: Equations) -> None:
     """Refuse several states of a scan cell, and a learned initial state where resets could not restore it.
 

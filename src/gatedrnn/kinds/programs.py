@@ -7,11 +7,19 @@ A registered operation takes tensors, numbers and strings; its fake form and its
 equations. `register` files them under the cell's word, such as "gru" or "gru:reset_after=false".
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeVar
 
+import torch
+
+from gatedrnn.codegen.row import Row
+from gatedrnn.codegen.source import numba_source
 from gatedrnn.equations import Equations
 from gatedrnn.errors import CannotBeTraced
+from gatedrnn.kernels.backends import has_cpu_kernels
+from gatedrnn.kinds.kind import Kernel
 
 Program = TypeVar("Program")
 Tracer = Callable[[Any], Program]
@@ -22,6 +30,25 @@ EQUATIONS: dict[str, Equations] = {}
 PROGRAMS: dict[tuple[str, Tracer[Any]], Any] = {}
 """Programs by the cell's word and the tracer; a string says why there is none: `torch.compile` can read it, but no
 error."""
+
+
+@dataclass(frozen=True, eq=False)
+class TracedCell:
+    """All that kernels know of a cell."""
+
+    word: str
+    """The cell's."""
+    projections: tuple[str, ...]
+    """Their names, in order."""
+
+    @cached_property
+    def gates(self) -> int:
+        """Number of projections."""
+        return len(self.projections)
+
+    def numba_sources(self, rows: Sequence[Row], equations: str) -> list[str]:
+        """Return the source of rows for a CPU in float32, headed by the equations."""
+        return [numba_source(self.word, row, dict.fromkeys(row.rows, "float32"), equations).text for row in rows]
 
 
 def register(cell: Equations, anew: bool = False) -> None:
@@ -37,11 +64,26 @@ def register(cell: Equations, anew: bool = False) -> None:
             del PROGRAMS[key]  # a class that was defined again may compute something else
 
 
-def program_for(cell: Equations, tracer: Tracer[Program]) -> Program | None:
-    """Return the program that kernels run for a cell; None if its equations are those of no registered cell, or cannot
-    be traced."""
-    program = _traced(cell, tracer) if CLASSES.get(cell.name) is type(cell) else None
-    return None if isinstance(program, str) else program
+def program_for(cell: Equations, tracer: Tracer[Program]) -> Program | str:
+    """Return the program that kernels run for a cell; or why there is none: its equations are those of no registered
+    cell, or cannot be traced."""
+    if CLASSES.get(cell.name) is not type(cell):
+        return f"no kernel runs {cell.name} here"
+    found: Program | str = _traced(cell, tracer)
+    return found
+
+
+def cpu_kernel(cell: Equations, tracer: Tracer[Program], device: torch.device, dtype: torch.dtype) -> Kernel:
+    """Find the kernel for a CPU of a cell that a tracer makes a program of."""
+    found = program_for(cell, tracer)
+    if isinstance(found, str) or has_cpu_kernels(device):
+        return kernel_with(found, device, dtype)
+    return Kernel(device, dtype, missing=f"no kernel runs {cell.name} here")
+
+
+def kernel_with(found: object, device: torch.device, dtype: torch.dtype) -> Kernel:
+    """Return the kernel of a program, or without one for the reason that is in its place."""
+    return Kernel(device, dtype, missing=found) if isinstance(found, str) else Kernel(device, dtype, found)
 
 
 def program_of(word: str, tracer: Tracer[Program]) -> Program:
@@ -49,12 +91,6 @@ def program_of(word: str, tracer: Tracer[Program]) -> Program:
     program: Program = _traced(EQUATIONS[word], tracer)
     assert not isinstance(program, str), program
     return program
-
-
-def why_no_program(cell: Equations, tracer: Tracer[Program]) -> str | None:
-    """Return why a registered cell has no program; None if it has one."""
-    program = _traced(cell, tracer) if CLASSES.get(cell.name) is type(cell) else None
-    return program if isinstance(program, str) else None
 
 
 def _traced(cell: Equations, tracer: Tracer[Any]) -> Any:

@@ -5,6 +5,7 @@ check is no error: the general execution mode then runs the step, or raises.
 """
 
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import NamedTuple
 
 import torch
@@ -12,7 +13,7 @@ from torch import Tensor, nn
 
 from gatedrnn.kernels.backends import autocast_dtype
 from gatedrnn.kinds.kind import LayerView
-from gatedrnn.shapes import Hidden, InputStep, State, Step
+from gatedrnn.shapes import Hidden, InputStep, State, StateTuple, Step
 
 ROWS = 8
 """Rows of a step up to which a kernel's own products are faster than a library's."""
@@ -82,6 +83,60 @@ def plain_weights(
             return None
         weights.append(weight if weight.is_contiguous() else weight.contiguous())
     return weights
+
+
+@cache
+def weight_sizes(
+    gates: int, diagonals: tuple[str, ...], block_size: int, size: int, inputs: int, layers: int, bias: bool,
+    recurrent_bias: bool | None,
+) -> list[WeightSize | None]:  # fmt: skip
+    """Return the weights of each layer in the order in which kernels of steps take them: its matrix, its bias if there
+    is one, its diagonals.
+
+    Args:
+        recurrent_bias: None for a cell without a recurrent matrix, which otherwise comes second, and both biases after
+            it, None for a missing one.
+    """
+    rows, sizes = gates * size, list[WeightSize | None]()
+    for n in range(layers):
+        sizes.append(WeightSize(f"weight_ih_l{n}", rows * (size if n else inputs)))
+        bias_ih, bias_hh = (WeightSize(f"{name}_l{n}", rows) for name in ("bias_ih", "bias_hh"))
+        if recurrent_bias is not None:
+            sizes.append(WeightSize(f"weight_hh_l{n}", rows * size))
+            sizes += [bias_ih if bias else None, bias_hh if recurrent_bias else None]
+        elif bias:
+            sizes.append(bias_ih)
+        sizes += [WeightSize(f"weight_{name}_l{n}", size // block_size) for name in diagonals]
+    return sizes
+
+
+class StepTensors(NamedTuple):
+    """The tensors of a step that a kernel reads."""
+
+    states: StateTuple
+    weights: list[Tensor | None]
+    """The weights of each layer, as `weight_sizes` orders them."""
+
+
+def step_tensors(
+    layer: LayerView, x: Step, hx: Hidden | None, recurrent_bias: bool | None = None
+) -> StepTensors | None:  # fmt: skip
+    """Return the states and weights of a step of few rows; None if no kernel can run it.
+
+    Args:
+        recurrent_bias: as in `weight_sizes`.
+    """
+    shapes, cell, of = state_shapes(layer, x), layer.cell, layer.configuration
+    if shapes is None:
+        return None
+    if hx is None and getattr(cell, "learns_initial_state", False):
+        hx = layer.start_state(x)[0].reshape(shapes[0]).contiguous()
+    sizes = weight_sizes(
+        len(cell.projections), tuple(cell.diagonals), cell.block_size, of.hidden_size, x.shape[1], of.num_layers,
+        of.bias, recurrent_bias,
+    )  # fmt: skip
+    states, weights = plain_states(hx, shapes, x), plain_weights(layer, sizes, x.dtype)
+    return None if states is None or weights is None else StepTensors(states, weights)
 
 
 def _is_readable(tensor: Tensor, dtype: torch.dtype) -> bool:

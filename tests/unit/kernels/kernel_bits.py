@@ -176,8 +176,10 @@ def of_stack(cell, new, shape):
             weights += [matrix, *second, *own]
         output, after = loop_step(kernel_of(cell).program, x, weights, before)
     else:
-        own = [weight for layer in diagonals for weight in layer]
-        output, after = stack_step(kernel_of(cell).program, x, layers, [*matrices, *biases, *own], True, before)
+        weights = [
+            each for matrix, bias, own in zip(matrices, biases, diagonals, strict=True) for each in (matrix, bias, *own)
+        ]
+        output, after = stack_step(kernel_of(cell).program, x, layers, weights, True, before)
     yield from (output, *after)
 
 

@@ -176,6 +176,7 @@ SITE = np.dtype([(name, np.int64) for name in Site._fields[1:]])
 """A site as compiled loops read it."""
 
 
+@cache
 def dtype_name(dtype: torch.dtype) -> str:
     """Return a dtype as sources write it."""
     return str(dtype).removeprefix("torch.")

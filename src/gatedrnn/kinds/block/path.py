@@ -1,7 +1,6 @@
 """Cells of small blocks: one matrix product projects the whole sequence, one block scan runs it."""
 
 from collections.abc import Sequence
-from functools import cache
 
 import torch
 from torch import Tensor
@@ -24,12 +23,13 @@ from gatedrnn.kinds.kind import (
     SeriesResult,
     StepResult,
     Tracking,
+    input_gated_shapes,
     is_of,
 )
 from gatedrnn.kinds.loop.path import cuts_of
 from gatedrnn.kinds.scan.definition import shown
 from gatedrnn.kinds.scan.path import NO_RECURRENT_WEIGHTS
-from gatedrnn.kinds.stream import WeightSize, plain_states, plain_weights, state_shapes
+from gatedrnn.kinds.stream import step_tensors
 from gatedrnn.shapes import Hidden, Series, Step
 
 ROTATING = Tracking(
@@ -89,20 +89,6 @@ def _identity_like(transition: Tensor) -> Tensor:
     return torch.eye(size, dtype=transition.dtype, device=transition.device).unsqueeze(-1)
 
 
-@cache
-def _sizes(
-    gates: int, diagonals: tuple[str, ...], block_size: int, size: int, inputs: int, layers: int, bias: bool
-) -> list[WeightSize]:  # fmt: skip
-    """Return the weights of each layer: its matrix, its bias, its diagonals."""
-    sizes = []
-    for n in range(layers):
-        sizes.append(WeightSize(f"weight_ih_l{n}", gates * size * (size if n else inputs)))
-        if bias:
-            sizes.append(WeightSize(f"bias_ih_l{n}", gates * size))
-        sizes += [WeightSize(f"weight_{name}_l{n}", size // block_size) for name in diagonals]
-    return sizes
-
-
 class BlockKind(Kind[BlockScanEquations]):
     """Cells whose gates read the input alone and whose channels are mixed in small blocks."""
 
@@ -116,9 +102,7 @@ class BlockKind(Kind[BlockScanEquations]):
         )  # fmt: skip
 
     def shapes(self, cell: BlockScanEquations, hidden_size: int, width: int, bias: bool) -> dict[str, tuple[int, ...]]:
-        blocks = hidden_size // cell.block_size
-        shapes: dict[str, tuple[int, ...]] = {f"weight_{name}": (blocks,) for name in cell.diagonals}
-        return shapes | ({"initial_state": (hidden_size,)} if cell.learns_initial_state else {})
+        return input_gated_shapes(cell, hidden_size)
 
     def calls(self, cell: BlockScanEquations, inputs: SampleInputs) -> list[MethodCall]:
         batch, steps, channels = inputs.projected[0].shape
@@ -154,25 +138,11 @@ class BlockKind(Kind[BlockScanEquations]):
         return Path(f"one block_scan, backend {chosen}", reason, _run)
 
     def stream(self, layer: LayerView, x: Step, hx: Hidden | None) -> StepResult | None:
-        shapes, cell = state_shapes(layer, x), layer.cell
-        if shapes is None or not has_block_step(cell, x.device):
+        cell, configuration = layer.cell, layer.configuration
+        found = step_tensors(layer, x, hx) if has_block_step(cell, x.device) else None
+        if found is None:
             return None
-        gates, diagonals = len(cell.projections), tuple(cell.diagonals)
-        configuration = layer.configuration
-        sizes = _sizes(
-            gates, diagonals, cell.block_size, configuration.hidden_size, x.shape[1], configuration.num_layers,
-            configuration.bias,
-        )  # fmt: skip
-        if hx is None:
-            state = layer.start_state(x)[0].reshape(shapes[0]).contiguous()
-        else:
-            states = plain_states(hx, shapes, x)
-            if states is None:
-                return None
-            state = states[0]
-        weights = plain_weights(layer, sizes, x.dtype)
-        if weights is None:
-            return None
+        (state,), weights = found
         after, count = torch.empty_like(state), len(weights) // configuration.num_layers
         for number in range(configuration.num_layers):
             of_layer = (state[number], after[number]) if configuration.stacks_states else (state, after)

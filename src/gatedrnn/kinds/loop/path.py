@@ -1,18 +1,18 @@
 """Loop cells: one matrix product projects the whole sequence, then its steps run one after another."""
 
 from collections.abc import Sequence
-from functools import cache
 
 import torch
 from torch import Tensor
 
 from gatedrnn.equations import Equations, GappedEquations, GappedLoopEquations, LoopEquations, Recurrent
 from gatedrnn.errors import BackendUnavailable
-from gatedrnn.kernels.backends import has_cpu_kernels, plain_torch_only
+from gatedrnn.kernels.backends import DTYPES, plain_torch_only
 from gatedrnn.kinds import programs
 from gatedrnn.kinds.definition import gaps_between_real_steps, iterate, reversed_resets
 from gatedrnn.kinds.kind import (
     CellFacts,
+    CellT,
     Direction,
     GapsTaken,
     Insides,
@@ -26,11 +26,12 @@ from gatedrnn.kinds.kind import (
     SeriesResult,
     StepResult,
     Tracking,
+    diagonal_shapes,
     is_of,
 )
 from gatedrnn.kinds.loop.op import loop_in_kernel
 from gatedrnn.kinds.loop.rows import trace_loop
-from gatedrnn.kinds.stream import WeightSize, plain_states, plain_weights, state_shapes
+from gatedrnn.kinds.stream import step_tensors
 from gatedrnn.shapes import Hidden, Series, Step
 
 STATE_DEPENDENT = Tracking(
@@ -91,42 +92,26 @@ def _in_kernel(layer: LayerView, direction: Direction) -> SeriesResult:
     return layer.project_output(output.to(projected.dtype), direction.weights), last
 
 
-@cache
-def _sizes(
-    gates: int, diagonals: tuple[str, ...], size: int, inputs: int, layers: int, bias: bool, recurrent_bias: bool
-) -> list[WeightSize | None]:  # fmt: skip
-    """Return the weights of each layer in the order of `step.WEIGHTS`, None for a missing one, then its diagonals."""
-    sizes: list[WeightSize | None] = []
-    for n in range(layers):
-        biases = ("bias_ih", bias), ("bias_hh", recurrent_bias)
-        sizes += [
-            WeightSize(f"weight_ih_l{n}", gates * size * (size if n else inputs)),
-            WeightSize(f"weight_hh_l{n}", gates * size * size),
-            *(WeightSize(f"{name}_l{n}", gates * size) if is_present else None for name, is_present in biases),
-            *(WeightSize(f"weight_{name}_l{n}", size) for name in diagonals),
-        ]
-    return sizes
+class SteppingKind(Kind[CellT]):
+    """The base of the kinds of cells whose steps run one after another."""
+
+    def calls(self, cell: CellT, inputs: SampleInputs) -> list[MethodCall]:
+        now, before = tuple(x[:, 0] for x in inputs.projected), tuple(s[:, 0] for s in inputs.state)
+        arguments = now, before, Recurrent(cell.projections, inputs.weights)
+        shapes = [tuple(s.shape) for s in before]
+        if isinstance(cell, GappedEquations):
+            gaps = torch.ones(len(now[0]), cell.gap_features if isinstance(cell, GappedLoopEquations) else 1)
+            return [MethodCall("step_over", (gaps, *arguments), "a tuple of the states", shapes)]
+        return [MethodCall("step", arguments, "a tuple of the states", shapes)]
+
+    def insides(self, cell: CellT, sums: dict[str, Series], diagonals: Sequence[Tensor]) -> Insides:
+        # Gates are sigmoids; the first that sets a decay is the decay.
+        signed = [torch.sigmoid(sign * sums[name]) for name, sign in cell.decay_gates.items()]
+        gates = {name: torch.sigmoid(total) for name, total in sums.items() if name not in cell.candidates}
+        return Insides(gates, signed[0] if signed else None)
 
 
-def loop_calls(cell: Equations, inputs: SampleInputs) -> list[MethodCall]:
-    """Return the call of one step, which may read gaps."""
-    now, before = tuple(x[:, 0] for x in inputs.projected), tuple(s[:, 0] for s in inputs.state)
-    arguments = now, before, Recurrent(cell.projections, inputs.weights)
-    shapes = [tuple(s.shape) for s in before]
-    if isinstance(cell, GappedEquations):
-        gaps = torch.ones(len(now[0]), cell.gap_features if isinstance(cell, GappedLoopEquations) else 1)
-        return [MethodCall("step_over", (gaps, *arguments), "a tuple of the states", shapes)]
-    return [MethodCall("step", arguments, "a tuple of the states", shapes)]
-
-
-def loop_insides(cell: Equations, sums: dict[str, Series]) -> Insides:
-    """Return the gates, which are sigmoids; the first that sets a decay is the decay."""
-    signed = [torch.sigmoid(sign * sums[name]) for name, sign in cell.decay_gates.items()]
-    gates = {name: torch.sigmoid(total) for name, total in sums.items() if name not in cell.candidates}
-    return Insides(gates, signed[0] if signed else None)
-
-
-class LoopBase(Kind[LoopEquations]):
+class LoopBase(SteppingKind[LoopEquations]):
     """The base of the kinds of cells whose gates read the state through a matrix."""
 
     def shapes(self, cell: LoopEquations, hidden_size: int, width: int, bias: bool) -> dict[str, tuple[int, ...]]:
@@ -134,47 +119,30 @@ class LoopBase(Kind[LoopEquations]):
         shapes: dict[str, tuple[int, ...]] = {"weight_hh": (rows, width)}
         if bias and cell.recurrent_bias:
             shapes["bias_hh"] = (rows,)
-        shapes |= {f"weight_{name}": (hidden_size,) for name in cell.diagonals}
+        shapes |= diagonal_shapes(cell, hidden_size)
         if isinstance(cell, GappedLoopEquations):
             shapes["weight_gap"] = (hidden_size, cell.gap_features)
             if bias:
                 shapes["bias_gap"] = (hidden_size,)
         return shapes
 
-    def calls(self, cell: LoopEquations, inputs: SampleInputs) -> list[MethodCall]:
-        return loop_calls(cell, inputs)
-
-    def insides(self, cell: LoopEquations, sums: dict[str, Series], diagonals: Sequence[Tensor]) -> Insides:
-        return loop_insides(cell, sums)
-
     def tracking(self, cell: LoopEquations) -> Tracking:
         return STATE_DEPENDENT
 
     def kernel(self, cell: LoopEquations, device: torch.device, dtype: torch.dtype) -> Kernel:
-        program = programs.program_for(cell, trace_loop) if has_cpu_kernels(device) else None
-        if program is None:
-            missing = programs.why_no_program(cell, trace_loop) or f"no kernel runs {cell.name} here"
-        elif dtype not in (torch.float32, torch.float64):
-            missing = "narrow weights are multiplied as they are, which torch does"
-        else:
-            missing = None
-        return Kernel(device, dtype, program, missing)
+        found = programs.cpu_kernel(cell, trace_loop, device, dtype)
+        if found.program is None or dtype in DTYPES:
+            return found
+        return found._replace(missing="narrow weights are multiplied as they are, which torch does")
 
     def stream(self, layer: LayerView, x: Step, hx: Hidden | None) -> StepResult | None:
-        shapes, program = state_shapes(layer, x), layer.kernel().program
-        if shapes is None or program is None:
-            return None
-        configuration = layer.configuration
-        sizes = _sizes(
-            program.gates, program.diagonals, configuration.hidden_size, x.shape[1], configuration.num_layers,
-            configuration.bias, configuration.bias and layer.cell.recurrent_bias,
-        )  # fmt: skip
-        state, weights = plain_states(hx, shapes, x), plain_weights(layer, sizes, x.dtype)
-        if state is None or weights is None:
+        program, biased = layer.kernel().program, layer.configuration.bias and layer.cell.recurrent_bias
+        found = None if program is None else step_tensors(layer, x, hx, biased)
+        if found is None:
             return None
         from gatedrnn.kinds.loop.step import loop_step  # which needs Numba
 
-        return loop_step(program, x.contiguous(), weights, state)
+        return loop_step(program, x.contiguous(), found.weights, found.states)
 
 
 class LoopKind(LoopBase):

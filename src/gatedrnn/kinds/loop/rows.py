@@ -8,6 +8,7 @@ second.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import cast
 
 import numpy as np
@@ -15,20 +16,16 @@ from torch import Tensor
 
 from gatedrnn.codegen.graph import Graph, Value
 from gatedrnn.codegen.row import Row, evaluate, kept_values, sources_of
-from gatedrnn.codegen.source import numba_source
 from gatedrnn.codegen.trace import gradients, in_a_clean_thread, trace
 from gatedrnn.equations import LoopEquations, Recurrent, output_of
 from gatedrnn.errors import CannotBeTraced
+from gatedrnn.kinds.programs import TracedCell
 
 
 @dataclass(frozen=True, eq=False)
-class LoopProgram:
+class LoopProgram(TracedCell):
     """All that kernels know of a loop cell."""
 
-    word: str
-    """The cell's."""
-    projections: tuple[str, ...]
-    """Their names, in order."""
     states: tuple[str, ...]
     """h, which is the output, and whatever else goes on, of the same size; c alone where the output only follows from
     it."""
@@ -51,25 +48,19 @@ class LoopProgram:
     shown: Row | None
     """c → h, where that is no state."""
 
-    @property
-    def gates(self) -> int:
-        """Number of projections."""
-        return len(self.projections)
-
-    @property
+    @cached_property
     def carried(self) -> tuple[str, ...]:
         """The states but h."""
         return tuple(name for name in self.states if name != "h")
 
-    @property
+    @cached_property
     def passes_output(self) -> bool:
         """Whether an equation reads h before the step, other than in a product."""
         return "delta_h" in self.backward[0].writes
 
     def sources(self, equations: str) -> list[str]:
         """Return the source of every part of both passes, headed by the equations."""
-        rows = *self.forward, *reversed(self.backward)
-        return [numba_source(self.word, row, dict.fromkeys(row.rows, "float32"), equations).text for row in rows]
+        return self.numba_sources((*self.forward, *reversed(self.backward)), equations)
 
 
 def trace_loop(cell: LoopEquations) -> LoopProgram:

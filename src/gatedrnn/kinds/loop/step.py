@@ -40,24 +40,6 @@ WEIGHTS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
 """The weights of a layer, in the order in which `loop_step` takes them; its diagonal weights follow."""
 
 
-class StepProgram(NamedTuple):
-    """A cell as a step knows it: sizes, and the addresses and rows of its functions."""
-
-    gates: int
-    gated: int
-    """Projections that read a gated state."""
-    diagonals: int
-    kept: int
-    has_h: int
-    """Whether h is a state."""
-    shown: int
-    """The address of the function that shows c, or 0."""
-    first: Addresses
-    """The function of the first part of a step, its address and the codes of its rows."""
-    second: Addresses
-    """The function of the second part; empty if there is none."""
-
-
 class LoopStack(NamedTuple):
     """A step of all layers from the input; addresses of all tensors."""
 
@@ -74,12 +56,17 @@ class LoopStack(NamedTuple):
     h_after: int
     gates: int
     gated: int
+    """Projections that read a gated state."""
     diagonals: int
     kept: int
     has_h: int
+    """Whether h is a state."""
     shown: int
+    """The address of the function that shows c, or 0."""
     first: Addresses
+    """The function of the first part of a step, its address and the codes of its rows."""
     second: Addresses
+    """The function of the second part; empty if there is none."""
     before: Addresses
     """The states but h."""
     after: Addresses
@@ -121,11 +108,11 @@ def loop_step(
     threads = torch.get_num_threads() if program.gates * size * (x.shape[1] + size) >= WORTH_A_THREAD else 1
     begin = team(os.getpid()) if threads > 1 else None
     carried = len(program.carried)
-    step = LoopStack(
+    step = LoopStack._make((
         layers, len(x), x.shape[1], size, begin or 0, threads if begin else 1, x.data_ptr(), output.data_ptr(),
         before[0].data_ptr(), after[0].data_ptr(), *_step_program(program, x.dtype),
         addresses(before[len(before) - carried :]), addresses(after[len(after) - carried :]), addresses(weights),
-    )  # fmt: skip
+    ))  # fmt: skip
     _loop_stack(LIKE[x.dtype], _pack(step))
     return output, after
 
@@ -136,7 +123,8 @@ with the state, diagonal weights and kept values count from 0."""
 
 
 @cache
-def _step_program(program: LoopProgram, dtype: torch.dtype) -> StepProgram:
+def _step_program(program: LoopProgram, dtype: torch.dtype) -> tuple[Any, ...]:
+    """Return what a step knows of a cell: the fields of `LoopStack` from `gates` to `second`."""
     counted = [f"{letter}_{name}" for letter in "xu" for name in program.projections]
     counted += [*(f"w_{name}" for name in program.diagonals), *(f"kept_{i}" for i in range(program.kept))]
     codes = {"h": H, "gated": GATED} | {name: code for code, name in enumerate(counted)}
@@ -146,10 +134,9 @@ def _step_program(program: LoopProgram, dtype: torch.dtype) -> StepProgram:
         return row_address(row, program.word, (dtype_name(dtype),) * len(row.rows))
 
     first, *second = [[address(row), *(codes[name] for name in row.rows)] for row in program.forward]
-    return StepProgram(
-        program.gates, program.gated, len(program.diagonals), program.kept, "h" in program.states,
-        0 if program.shown is None else address(program.shown), first, second[0] if second else [],
-    )  # fmt: skip
+    shown = 0 if program.shown is None else address(program.shown)
+    sizes = program.gates, program.gated, len(program.diagonals), program.kept
+    return *sizes, "h" in program.states, shown, first, second[0] if second else []
 
 
 @compiled(**FAST)
@@ -208,8 +195,7 @@ def _loop_stack(like: Any, words: Any) -> None:
         inputs = size
     if step.has_h:
         copy(x, output)
-    keep_alive(memory)
-    keep_alive(pointers)
+    keep_alive((memory, pointers))
 
 
 @numba.njit(**INLINED)
@@ -280,8 +266,7 @@ def _first_half(
         for r in range(batch):
             x_row, u_row, kept_row = block(rows, r, wide), block(u, r, wide), block(kept_of_item, r, kept)
             _call(gates, table, layer, low, n, r, h, c, gated, x_row, u_row, 0, w, kept_row)
-    keep_alive(memory)
-    keep_alive(pointers)
+    keep_alive((memory, pointers))
     restore_denormals(exactness)
 
 
@@ -308,8 +293,7 @@ def _second_half(
             x_row = view(projected, item * batch * BLOCK * count + r * wide, wide)
             kept_row = view(kept_rows, item * batch * BLOCK * layer.kept + r * kept, kept)
             _call(update, table, layer, low, n, r, h, c, gated, x_row, block(u, r, later), early, w, kept_row)
-    keep_alive(memory)
-    keep_alive(pointers)
+    keep_alive((memory, pointers))
     restore_denormals(exactness)
 
 

@@ -9,6 +9,7 @@ the system is slow to provide memory for it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -48,8 +49,8 @@ class Inputs(NamedTuple):
     rows: CellRows
     projections: tuple[Series, ...]
     """One a gate; channels are adjacent in memory."""
-    biases: tuple[Channels, ...]
-    diagonals: tuple[Channels, ...]
+    by_channel: tuple[Channels, ...]
+    """Biases, one a gate or none, and the diagonal weights after them."""
     starts: State | None
     """The states before the first step, side by side; zeros if None."""
     mask: np.ndarray
@@ -64,10 +65,8 @@ class Inputs(NamedTuple):
     @property
     def sites(self) -> dict[str, Site]:
         """The places of projections, biases and diagonal weights."""
-        names = self.program.projections
-        by_row = {f"x_{name}": at_steps(x) for name, x in zip(names, self.projections, strict=True)}
-        by_row |= {f"b_{name}": at_channels(b) for name, b in zip(names, self.biases, strict=False)}
-        return by_row | {f"w_{n}": at_channels(w) for n, w in zip(self.program.diagonals, self.diagonals, strict=True)}
+        places = [*map(at_steps, self.projections), *map(at_channels, self.by_channel)]
+        return dict(zip(self.rows.given, places, strict=True))
 
 
 def scan(program: CellProgram, given: ScanInputs) -> tuple[Series, State, Series | None]:
@@ -98,17 +97,13 @@ def scan_gradient(program: CellProgram, upstream: ScanUpstream, given: ScanInput
     if weight is not None and backward.plan.chunks == 1 and written(x.dtype) == x.dtype:
         grad_x, grad_weight = _by_pieces(backward, x, weight, program.gates, upstream.of_x)
         return _gradients(backward, grad_x, None, grad_weight)
-    dtype = written(series.dtype)
-    if given.drive is not None:
-        of_decay, of_drive = (torch.empty(series.shape, dtype=dtype) for _ in range(2))
-        backward.run(backward.plan, [at_steps(gradient, written=True) for gradient in (of_decay, of_drive)])
-        return _gradients(backward, of_decay.to(x.dtype), of_drive.to(x.dtype), None)
-    gradient = torch.empty(series.shape, dtype=dtype)
-    parts = gradient.split(series.shape[2] // program.gates, 2)
+    gradient = torch.empty(series.shape, dtype=written(series.dtype))
+    of_drive = None if given.drive is None else torch.empty_like(gradient)
+    parts = _projections(program, gradient, of_drive)
     backward.run(backward.plan, [at_steps(part, written=True) for part in parts])
     gradient = gradient.to(series.dtype)
     if weight is None:
-        return _gradients(backward, gradient, None, None)
+        return _gradients(backward, gradient, None if of_drive is None else of_drive.to(series.dtype), None)
     grad_x = torch.empty_like(x).copy_(product(gradient, weight.t())) if upstream.of_x else None
     return _gradients(backward, grad_x, None, product_over_rows(gradient.flatten(0, 1), x.flatten(0, 1)))
 
@@ -186,12 +181,10 @@ class Forward:
         assert row is not None
         product, local = torch.ones_like(state), torch.zeros_like(state)
         self._share_out(plan, row, {"h": at_state(local), "product": at_state(product)})
-        if not _finite(product, local):
-            self.states = [state[:, :1].contiguous()]
-            return plan._replace(chunks=1)
-        for i in range(1, plan.chunks):
-            state[:, i] = product[:, i - 1] * state[:, i - 1] + local[:, i - 1]
-        return plan
+        if _composed(state, product, local, range(plan.chunks)):
+            return plan
+        self.states = [state[:, :1].contiguous()]
+        return plan._replace(chunks=1)
 
     def _share_out(self, plan: Plan, row: Row, there: dict[str, Site]) -> None:
         inputs = self.inputs
@@ -226,9 +219,8 @@ class Backward:
         for carry, last in zip(self.carries, grad_last, strict=True):
             carry[:, -1] = last
         # One row an item, summed in a fixed order afterwards: the result does not depend on the number of threads.
-        self._grad_resets, self._grad_biases, self._grad_diagonals = (
-            [torch.zeros_like(self.carries[0]) for _ in of]
-            for of in (self.carries, self.inputs.biases, self.inputs.diagonals)
+        self._grad_resets, self._grad_by_channel = (
+            [torch.zeros_like(self.carries[0]) for _ in of] for of in (self.carries, self.inputs.by_channel)
         )
 
     @property
@@ -239,7 +231,7 @@ class Backward:
     @property
     def grad_by_channel(self) -> Channels:
         """The gradient of the bias and of the diagonal weights after it; empty if there are neither."""
-        sums = [gradient.sum((0, 1)) for gradient in [*self._grad_biases, *self._grad_diagonals]]
+        sums = [gradient.sum((0, 1)) for gradient in self._grad_by_channel]
         return torch.cat(sums) if sums else self.carries[0].new_empty(0)
 
     @property
@@ -255,9 +247,8 @@ class Backward:
         if plan.chunks > 1:
             plan = self._compose(plan)
         there = {f"delta_{name}": at_state(carry) for name, carry in zip(program.states, self.carries, strict=True)}
-        there |= {f"gx_{name}": site for name, site in zip(program.projections, gradients, strict=True)}
-        there |= {f"gb_{n}": at_state(grad) for n, grad in zip(program.projections, self._grad_biases, strict=False)}
-        there |= {f"gw_{n}": at_state(grad) for n, grad in zip(program.diagonals, self._grad_diagonals, strict=True)}
+        of_given = [*gradients, *map(at_state, self._grad_by_channel)]
+        there |= {f"g{name}": site for name, site in zip(rows.given, of_given, strict=True)}
         first = rows.backward.rows.index(f"gx_{program.projections[0]}")
         of_resets = sites([at_state(gradient) for gradient in self._grad_resets])
         self._share_out(plan, rows.backward, there, (first, first + len(gradients)), of_resets)
@@ -269,12 +260,10 @@ class Backward:
         product, local = torch.ones_like(carry), torch.zeros_like(carry)
         there = {"delta_h": at_state(local), "product": at_state(product)}
         self._share_out(plan, row, there, (0, 0), sites([]))
-        if not _finite(product, local):
-            self._allocate([carry[:, -1].clone()], 1)
-            return plan._replace(chunks=1)
-        for i in range(plan.chunks - 1, 0, -1):
-            carry[:, i - 1] = product[:, i] * carry[:, i] + local[:, i]
-        return plan
+        if _composed(carry, product, local, range(plan.chunks - 1, -1, -1)):
+            return plan
+        self._allocate([carry[:, -1].clone()], 1)
+        return plan._replace(chunks=1)
 
     def _share_out(
         self, plan: Plan, row: Row, there: dict[str, Site], written: tuple[int, int], of_resets: np.ndarray
@@ -325,9 +314,14 @@ def _rows_of(
     )
 
 
-def _finite(*tensors: Tensor) -> bool:
-    """Decays above one may overflow where no state did: then time is not divided."""
-    return all(bool(torch.isfinite(x).all()) for x in tensors)
+def _composed(states: Tensor, product: Tensor, local: Tensor, chunks: range) -> bool:
+    """Whether the state before each chunk of time was written, from that before the first of them in this order."""
+    # Decays above one may overflow where no state did: then time is not divided.
+    if not (product.isfinite().all() and local.isfinite().all()):
+        return False
+    for before, after in pairwise(chunks):
+        states[:, after] = product[:, before] * states[:, before] + local[:, before]
+    return True
 
 
 def plan_for(program: CellProgram, shape: tuple[int, ...], reverse: bool) -> Plan:
@@ -369,14 +363,13 @@ def inputs_of(program: CellProgram, projections: Sequence[Series], given: ScanIn
     wide = torch.float64 if like.dtype == torch.float64 else torch.float32
     channels = like.shape[2]
     parts = () if by_channel is None else by_channel.contiguous().split(channels)
-    count = len(parts) - len(program.diagonals)
-    biases, weights = parts[:count], parts[count:]
+    rows = program.biased if len(parts) > len(program.diagonals) else program.plain
     reset_states = torch.zeros(len(program.states), channels, dtype=wide)
     if given.reset_state is not None:
         reset_states[0] = given.reset_state
     return Inputs(
-        program, program.biased if biases else program.plain, tuple(readable(x) for x in projections), biases, weights,
-        given.starts, flags(given.mask), flags(given.resets), reset_states, given.reverse, wide,
+        program, rows, tuple(map(readable, projections)), parts, given.starts, flags(given.mask), flags(given.resets),
+        reset_states, given.reverse, wide,
     )  # fmt: skip
 
 

@@ -4,7 +4,7 @@ Cells that read their states through diagonal weights run all their steps in one
 """
 
 from collections.abc import Sequence
-from functools import cache
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -22,7 +22,6 @@ from gatedrnn.kernels.backends import (
     accumulation_dtype,
     autocast_dtype,
     choose_backend,
-    has_cpu_kernels,
     observed,
     plain_torch_only,
 )
@@ -44,26 +43,15 @@ from gatedrnn.kinds.kind import (
     StepResult,
     Tracking,
     Weights,
+    diagonal_shapes,
+    input_gated_shapes,
     is_of,
 )
-from gatedrnn.kinds.loop.path import (
-    cuts_of,
-    in_torch_steps,
-    loop_calls,
-    loop_insides,
-    stepping_path,
-    without_kernel,
-)
+from gatedrnn.kinds.loop.path import SteppingKind, cuts_of, in_torch_steps, stepping_path, without_kernel
 from gatedrnn.kinds.scan.definition import coefficients_of, gates_of, shown
 from gatedrnn.kinds.scan.op import joined_by_channel, linear_scan, scan
 from gatedrnn.kinds.scan.rows import CellProgram, trace_cell, trace_tiles
-from gatedrnn.kinds.stream import (
-    WeightSize,
-    plain_states,
-    plain_weights,
-    state_shapes,
-    takes_products,
-)
+from gatedrnn.kinds.stream import step_tensors, takes_products
 from gatedrnn.shapes import Channels, Hidden, Series, StateTuple, Step
 
 POSITIVE = Tracking(
@@ -89,16 +77,6 @@ CHANNELWISE = Tracking(
 )
 DRAWS, SPREAD = 1000, 4.0
 NO_RECURRENT_WEIGHTS = {"weight_dropout": "drops recurrent weights, and {names} has none; leave it at 0"}
-
-
-def cell_kernel(cell: Equations, device: torch.device, dtype: torch.dtype) -> Kernel:
-    """Find the kernel for a CPU of a cell without products in time."""
-    program = programs.program_for(cell, trace_cell) if has_cpu_kernels(device) else None
-    return Kernel(device, dtype, program, None if program else _why_none(cell))
-
-
-def _why_none(cell: Equations) -> str:
-    return programs.why_no_program(cell, trace_cell) or f"no kernel runs {cell.name} here"
 
 
 def _gates_in_torch(layer: LayerView, direction: Direction) -> SeriesResult:
@@ -157,17 +135,6 @@ def _reset_state(weights: Weights) -> Channels | None:
     return None if learned is None else learned.to(accumulation_dtype(learned.dtype))
 
 
-@cache
-def _sizes(
-    gates: int, diagonals: tuple[str, ...], size: int, inputs: int, layers: int, bias: bool
-) -> list[WeightSize]:  # fmt: skip
-    """Return the matrices of all layers, their biases, then their diagonal weights."""
-    rows, numbers = gates * size, range(layers)
-    matrices = [WeightSize(f"weight_ih_l{n}", rows * (size if n else inputs)) for n in numbers]
-    biases = [WeightSize(f"bias_ih_l{n}", rows) for n in numbers if bias]
-    return [*matrices, *biases, *(WeightSize(f"weight_{name}_l{n}", size) for n in numbers for name in diagonals)]
-
-
 def _by_stack(
     layer: LayerView, program: CellProgram, x: Step, weights: list[Tensor | None], before: StateTuple
 ) -> StepResult:
@@ -177,30 +144,16 @@ def _by_stack(
     return stack_step(program, x.contiguous(), configuration.num_layers, weights, configuration.bias, before)
 
 
-def diagonal_shapes(cell: Equations, hidden_size: int) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of a cell's diagonal weights, one number a channel."""
-    return {f"weight_{name}": (hidden_size,) for name in cell.diagonals}
-
-
 def _stream(layer: LayerView, x: Step, hx: Hidden | None) -> StepResult | None:
     """Run a step of few rows: products, gates and states of all layers in one call, or the products by a library."""
-    shapes, cell, kernel = state_shapes(layer, x), layer.cell, layer.kernel()
-    program = kernel.program
-    if shapes is None or program is None or kernel.device.type != "cpu":
+    kernel = layer.kernel()
+    found = step_tensors(layer, x, hx) if kernel.program is not None and kernel.device.type == "cpu" else None
+    if found is None:
         return None
-    if hx is None and isinstance(cell, ScanEquations) and cell.learns_initial_state:
-        hx = layer.start_state(x)[0].reshape(shapes[0]).contiguous()
-    configuration = layer.configuration
-    sizes = _sizes(
-        program.gates, program.diagonals, configuration.hidden_size, x.shape[1], configuration.num_layers,
-        configuration.bias,
-    )  # fmt: skip
-    before, weights = plain_states(hx, shapes, x), plain_weights(layer, sizes, x.dtype)
-    if before is None or weights is None:
-        return None
+    before, weights = found
     if not takes_products(layer, x, before[0]):
         return _step(layer, x, before)
-    return _by_stack(layer, program, x, weights, before)
+    return _by_stack(layer, kernel.program, x, weights, before)
 
 
 def _step(layer: LayerView, x: Step, state: StateTuple) -> StepResult | None:
@@ -214,10 +167,8 @@ def _step(layer: LayerView, x: Step, state: StateTuple) -> StepResult | None:
         return None
     weights = [layer.read_weights(number, "") for number in range(configuration.num_layers)]
     if takes_products(layer, x, before):
-        matrices = [each["weight_ih"].contiguous() for each in weights]
-        biases = [each["bias_ih"] for each in weights] if configuration.bias else []
-        diagonals = [weight.contiguous() for each in weights for weight in _diagonals(cell, each)]
-        return _by_stack(layer, program, x, [*matrices, *biases, *diagonals], (before,))
+        names = ["weight_ih", *(["bias_ih"] if configuration.bias else []), *diagonal_shapes(cell, 0)]
+        return _by_stack(layer, program, x, [each[name].contiguous() for each in weights for name in names], (before,))
     from gatedrnn.kinds.scan.step import gated_step  # which needs Numba
 
     after = torch.empty_like(before)
@@ -234,8 +185,7 @@ class ScanBase(Kind[ScanEquations]):
     """The base of the kinds of cells whose gates read the input alone, channel by channel."""
 
     def shapes(self, cell: ScanEquations, hidden_size: int, width: int, bias: bool) -> dict[str, tuple[int, ...]]:
-        learned = {"initial_state": (hidden_size,)} if cell.learns_initial_state else {}
-        return diagonal_shapes(cell, hidden_size) | learned
+        return input_gated_shapes(cell, hidden_size)
 
     def calls(self, cell: ScanEquations, inputs: SampleInputs) -> list[MethodCall]:
         arguments = *inputs.projected, *(inputs.weights[f"weight_{name}"] for name in cell.diagonals)
@@ -260,11 +210,12 @@ class ScanBase(Kind[ScanEquations]):
 
     def kernel(self, cell: ScanEquations, device: torch.device, dtype: torch.dtype) -> Kernel:
         if device.type != "cuda":
-            return cell_kernel(cell, device, dtype)
-        of_cell = programs.program_for(cell, trace_cell)
-        # Tiles of a GPU have no diagonal weights.
-        program = None if of_cell is None or cell.diagonals else programs.program_for(cell, trace_tiles)
-        return Kernel(device, dtype, program, None if program else _why_none(cell))
+            return programs.cpu_kernel(cell, trace_cell, device, dtype)
+        found: Any = programs.program_for(cell, trace_cell)
+        if not isinstance(found, str):  # tiles of a GPU have no diagonal weights
+            without = f"no kernel runs {cell.name} here"
+            found = without if cell.diagonals else programs.program_for(cell, trace_tiles)
+        return programs.kernel_with(found, device, dtype)
 
 
 class ScanKind(ScanBase):
@@ -320,7 +271,7 @@ def _all_steps(layer: LayerView, direction: Direction) -> SeriesResult:
     return layer.project_output(output, direction.weights), tuple(states)
 
 
-class ElementwiseKind(Kind[ElementwiseLoopEquations]):
+class ElementwiseKind(SteppingKind[ElementwiseLoopEquations]):
     """Cells whose gates read the state through diagonal weights alone."""
 
     def claims(self, cell: Equations | type[Equations]) -> bool:
@@ -334,17 +285,11 @@ class ElementwiseKind(Kind[ElementwiseLoopEquations]):
     ) -> dict[str, tuple[int, ...]]:
         return diagonal_shapes(cell, hidden_size)
 
-    def calls(self, cell: ElementwiseLoopEquations, inputs: SampleInputs) -> list[MethodCall]:
-        return loop_calls(cell, inputs)
-
-    def insides(self, cell: ElementwiseLoopEquations, sums: dict[str, Series], diagonals: Sequence[Tensor]) -> Insides:
-        return loop_insides(cell, sums)
-
     def tracking(self, cell: ElementwiseLoopEquations) -> Tracking:
         return CHANNELWISE
 
     def kernel(self, cell: ElementwiseLoopEquations, device: torch.device, dtype: torch.dtype) -> Kernel:
-        return cell_kernel(cell, device, dtype)
+        return programs.cpu_kernel(cell, trace_cell, device, dtype)
 
     def backends(self, layer: LayerView) -> tuple[str, ...]:
         return ("reference",) if without_kernel(layer, layer.configuration.zoneout > 0) else ("reference", "native")

@@ -16,10 +16,11 @@ from torch import Tensor
 
 from gatedrnn.codegen.graph import COSTLY
 from gatedrnn.codegen.row import Row, sources_of
-from gatedrnn.codegen.source import numba_source, triton_source
+from gatedrnn.codegen.source import triton_source
 from gatedrnn.codegen.trace import gradients, in_a_clean_thread, trace
 from gatedrnn.equations import ElementwiseLoopEquations, Recurrent, ScanEquations, output_of
 from gatedrnn.errors import CannotBeTraced
+from gatedrnn.kinds.programs import TracedCell
 from gatedrnn.kinds.scan.definition import BARE
 
 
@@ -28,6 +29,9 @@ class CellRows:
     """The rows of a cell. A step forward changes h, and c where there are two states, in place; a step backward delta_h
     and delta_c, the gradients of the states after it, into those before it."""
 
+    given: tuple[str, ...]
+    """Names of the rows of projections, biases and diagonal weights, in order; those of their gradients have a g in
+    front."""
     forward: Row
     """x, b, w, h, c → h, c, output."""
     states: Row
@@ -41,13 +45,9 @@ class CellRows:
 
 
 @dataclass(frozen=True, eq=False)
-class CellProgram:
+class CellProgram(TracedCell):
     """All that kernels know of a cell without products in time."""
 
-    word: str
-    """The cell's."""
-    projections: tuple[str, ...]
-    """Their names, in order."""
     states: tuple[str, ...]
     """h, or h and c."""
     diagonals: tuple[str, ...]
@@ -55,11 +55,6 @@ class CellProgram:
     plain: CellRows
     biased: CellRows
     """Rows that add biases to the projections."""
-
-    @cached_property
-    def gates(self) -> int:
-        """Number of projections."""
-        return len(self.projections)
 
     @cached_property
     def output_is_state(self) -> bool:
@@ -76,8 +71,7 @@ class CellProgram:
 
     def sources(self, equations: str) -> list[str]:
         """Return the source of both passes without biases, headed by the equations."""
-        rows = self.plain.forward, self.plain.backward
-        return [numba_source(self.word, row, dict.fromkeys(row.rows, "float32"), equations).text for row in rows]
+        return self.numba_sources((self.plain.forward, self.plain.backward), equations)
 
 
 def trace_cell(cell: ScanEquations | ElementwiseLoopEquations) -> CellProgram:
@@ -168,6 +162,7 @@ class _Tracing:
         sums = {f"gb_{name}": value for name, value in of_gates.items()} if self.biases else {}
         composed = isinstance(self.cell, ScanEquations)
         return CellRows(
+            tuple(self.given),
             Row("forward", graph, writes | {"output": output}, {}),
             Row("states", graph, writes | {f"kept_{s}": value for s, value in writes.items()}, {}),
             Row(
@@ -192,13 +187,9 @@ class _Tracing:
 
 
 @dataclass(frozen=True, eq=False)
-class TileProgram:
+class TileProgram(TracedCell):
     """All that a kernel of tiles knows of a scan cell."""
 
-    word: str
-    """The cell's word."""
-    projections: tuple[str, ...]
-    """Their names, in order."""
     coefficients: Row
     """x → decay, drive."""
     output: Row | None
@@ -207,11 +198,6 @@ class TileProgram:
     """x, state, upstream → by_output, the gradient of the state that comes through the output; likewise None."""
     gradient: Row
     """x, state, previous, delta, upstream → gx."""
-
-    @cached_property
-    def gates(self) -> int:
-        """Number of projections."""
-        return len(self.projections)
 
     def source(self, comment: str = "") -> str:
         """Return functions `coefficients`, `output` and `of_state`, which return tiles, and `gradient`, which stores

@@ -65,7 +65,7 @@ class Stack(NamedTuple):
     before: Addresses
     after: Addresses
     weights: Addresses
-    """The matrices of all layers, their biases, and the diagonal weights of the first layer, of the second one, …"""
+    """The matrix of each layer, its bias if `biased`, and its diagonal weights."""
     row: Addresses
     """The function and its rows, as in `Gated`."""
 
@@ -112,8 +112,8 @@ def stack_step(
 
     Args:
         x: (batch, features), contiguous, float32 or float64; all tensors are in its dtype.
-        weights: the matrices of all layers, (gates · channels, its input), contiguous, then the biases of all layers if
-            `biased`, then the diagonal weights of the first layer, of the second one, …
+        weights: of each layer its matrix (gates · channels, its input), its bias if `biased`, and its diagonal weights,
+            all contiguous.
         before: the states of all layers, each as in `gated_step`.
     """
     after, (batch, channels) = tuple(torch.empty_like(state) for state in before), before[0].shape[-2:]
@@ -201,25 +201,24 @@ def _stack(like: Any, words: Any) -> None:
     step = _stack_of(borrowed(words))
     batch, channels, size = step.batch, step.channels, like.itemsize
     below, width = at_address(like, step.x, batch * step.inputs), step.gates * channels
-    count, matrices, biases = step.after.size, step.layers, step.layers * step.biased
-    diagonals = view(step.weights, matrices + biases, step.weights.size - matrices - biases)
+    count, others = step.after.size, 1 + step.biased
     memory, pointers = np.empty(batch * width, like.dtype), np.empty(count, np.int64)
     projected, states = borrowed(memory), borrowed(pointers)
     exactness = flush_denormals()
     for layer in range(step.layers):
         read, offset = step.inputs if layer == 0 else channels, layer * batch * channels * size
-        _products(batch, read, below, width, at_address(like, step.weights[layer], width * read), projected)
+        weights = block(step.weights, layer, step.weights.size // step.layers)
+        _products(batch, read, below, width, at_address(like, weights[0], width * read), projected)
         for s in range(count):
             states[s] = step.after[s] + offset
             copy_bytes(step.before[s] + offset, states[s], batch * channels * size)
         _elementwise_step(
             batch, channels, step.gates, size, size, address_of(projected),
-            step.weights[matrices + layer] if biases else 0, step.output, states,
-            block(diagonals, layer, diagonals.size // step.layers), step.row,
+            weights[1] if step.biased else 0, step.output, states, view(weights, others, weights.size - others),
+            step.row,
         )  # fmt: skip
         below = at_address(like, step.output, batch * channels)
-    keep_alive(memory)
-    keep_alive(pointers)
+    keep_alive((memory, pointers))
     restore_denormals(exactness)
 
 
