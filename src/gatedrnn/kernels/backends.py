@@ -87,7 +87,7 @@ def transforming() -> bool:
     """Whether a `torch.func` transform or forward-mode differentiation is active, whose tensors no kernel can read."""
     if torch.compiler.is_compiling():
         return False
-    return innermost_transform() is not None or forward_mode()
+    return innermost_transform() is not None or forward_level() >= 0
 
 
 def observed(x: torch.Tensor) -> bool:

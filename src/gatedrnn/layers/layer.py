@@ -365,15 +365,20 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
         else:
             check_input_axes(type(self).__name__, input, batched=3)
             batched = input.dim() == 3
-            x = (input if self.batch_first else input.transpose(0, 1)) if batched else input.unsqueeze(0)
+            x = self._batch_first(input, batched)
             check_features(x, self.read_weight("weight_ih_l0"), self.input_size)
             if x.shape[1] == 0:
                 raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
             leading = tuple(input.shape[:-1])
-            mask = None if mask is None else self._batch_first("mask", mask, leading)
-        resets = None if resets is None else self._batch_first("resets", resets, leading)
+            if mask is not None:
+                check_flags("mask", mask, leading)
+                mask = self._batch_first(mask, batched)
+        if resets is not None:
+            check_flags("resets", resets, leading)
+            resets = self._batch_first(resets, batched)
         if gaps is not None:
-            hx, gaps = self._after_elapsed(hx, self._gaps_batch_first(gaps, leading), resets, batched)
+            check_gaps(self.cell, gaps, leading, self.bidirectional)
+            hx, gaps = self._after_elapsed(hx, self._batch_first(gaps, batched), resets, batched)
         return _Call(x, hx, mask, resets, gaps, batched, packed)
 
     def _run(
@@ -471,19 +476,11 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
             ):  # fmt: skip
                 raise ValueError(f"dropout_masks must come from {origin} of a layer of this shape")
 
-    def _batch_first(self, name: str, flags: Flags, expected: tuple[int, ...]) -> Flags:
-        """Check flags, and return them as (batch, time)."""
-        check_flags(name, flags, expected)
-        if flags.dim() == 1:
-            return flags.unsqueeze(0)
-        return flags if self.batch_first else flags.transpose(0, 1)
-
-    def _gaps_batch_first(self, gaps: Gaps, expected: tuple[int, ...]) -> Gaps:
-        """Check gaps, and return them as (batch, time), or with an axis of features."""
-        check_gaps(self.cell, gaps, expected, self.bidirectional)
-        if len(expected) == 1:
-            return gaps.unsqueeze(0)
-        return gaps if self.batch_first else gaps.transpose(0, 1)
+    def _batch_first(self, values: Tensor, batched: bool) -> Tensor:
+        """Return a series, or flags or gaps, with the batch first and time after it."""
+        if not batched:
+            return values.unsqueeze(0)
+        return values if self.batch_first else values.transpose(0, 1)
 
     def _after_elapsed(
         self, hx: Any, gaps: Gaps, resets: Flags | None, batched: bool
@@ -503,10 +500,10 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
 
     def _state_of(self, hx: Any, x: Tensor, batched: bool, wide_state: bool) -> StateTuple:
         """Check `hx`, and return it as a tuple of (L, batch, size); the initial state if None."""
-        wide = accumulation_dtype(x.dtype)
         if hx is None:
             initial = self.start_state(x)
-            return tuple(s.to(wide) for s in initial) if wide_state else initial
+            return self._returned(initial, x, wide_state) if wide_state else initial
+        wide = accumulation_dtype(x.dtype)
         leading = self.num_layers * len(self._directions), x.shape[0]
         states = as_states(type(self).__name__, hx, len(self.state_names))
         check_state_axes(states, batched)

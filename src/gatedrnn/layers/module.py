@@ -16,7 +16,7 @@ from gatedrnn.kernels.matmul import linear
 from gatedrnn.kernels.op import register_flop_formulas
 from gatedrnn.kinds import kernel_of, kind_of, programs
 from gatedrnn.kinds.definition import ZoneoutMask
-from gatedrnn.kinds.kind import Kernel, Kind, LayerConfiguration, Weights
+from gatedrnn.kinds.kind import Kernel, LayerConfiguration, Weights
 from gatedrnn.layers.arguments import (
     check_blocks,
     check_dropout,
@@ -84,17 +84,6 @@ class RecurrentModule(nn.RNNBase):
     """Whether a tensor is read instead of a parameter, see `_flat_weights`."""
     _kernel: Kernel | None = None
     """The kernel that was found for the parameters as they were; see `kernel`."""
-    cell: Equations
-    _kind: Kind[Any]
-    _wrapper: Wrapper
-    layer_norm: bool
-    zoneout: float
-    input_dropout: float
-    state_dropout: float
-    weight_dropout: float
-    weight_init: str
-    bias_init: str
-    longest_time_scale: float | None
     weight_ih_l0: nn.Parameter  # for type checkers; all are registered in a loop
     weight_hr_l0: nn.Parameter
     __constants__ = ["input_size", "hidden_size", *TORCH_ARGUMENTS]

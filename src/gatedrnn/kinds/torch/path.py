@@ -73,11 +73,11 @@ def _kernel(layer: LayerView) -> TorchKernel:
     return layer.cell.torch_kernel
 
 
-def _is_torchs(layer: LayerView, asked: Pass) -> bool:
-    """Whether torch's kernel runs this pass."""
+def _is_torchs(layer: LayerView, asked: Pass, beyond: str | None) -> bool:
+    """Whether torch's kernel runs this pass; `beyond` says why it cannot run this layer."""
     if layer.configuration.backend != "auto":
         return layer.configuration.backend == "torch"
-    if forward_mode() or _beyond_torch(layer, asked):  # oneDNN's LSTM knows no forward mode
+    if beyond or forward_mode():  # oneDNN's LSTM knows no forward mode
         return False
     if not _kernel(layer).slower_than_native or _has_few_steps(asked):
         return True
@@ -339,7 +339,7 @@ class _TorchsOwn(TorchLayers):
 
     def stack(self, layer: LayerView, x: Series, state: StateTuple) -> SeriesResult | None:
         asked = Pass.configured(layer, layer.training, x.shape[1])
-        if not _is_torchs(layer, asked) or _by_op() or _has_free_length(x):
+        if not _is_torchs(layer, asked, _beyond_torch(layer, asked)) or _by_op() or _has_free_length(x):
             return None
         weights: list[Any] = layer.flat_weights()
         output, *last = call_kernel(x, _in_dtype_of(x, state), weights, *_options(layer))
@@ -348,8 +348,9 @@ class _TorchsOwn(TorchLayers):
     def packed(self, layer: LayerView, packed: PackedSequence, state: StateTuple) -> PackedResult | None:
         asked, of = Pass.configured(layer, layer.training, len(packed.batch_sizes)), layer.configuration
         # torch draws dropout of packed data in that very order.
-        drops = of.backend == "auto" and layer.training and of.drops_between and not _beyond_torch(layer, asked)
-        if not (drops or _is_torchs(layer, asked)):
+        beyond = _beyond_torch(layer, asked)
+        drops = of.backend == "auto" and layer.training and of.drops_between and not beyond
+        if not (drops or _is_torchs(layer, asked, beyond)):
             return None
         states = _in_dtype_of(packed.data, state)
         weights: list[Any] = layer.flat_weights()
@@ -395,7 +396,7 @@ class TorchKind(LoopBase):
         beyond, outside, backend = _beyond_torch(layer, asked), _outside(asked.direction), layer.configuration.backend
         if backend == "torch" and asked.direction is not None and (beyond or outside):
             raise BackendUnavailable("backend 'torch' cannot do this, nor be traced through mask or resets; use 'auto'")
-        ours = outside or not _is_torchs(layer, asked)
+        ours = outside or not _is_torchs(layer, asked, beyond)
         if ours or (asked.direction is not None and _has_free_length(asked.direction.x)):
             path = LOOP.path(layer, asked)
             return path._replace(reason=f"{beyond}; {path.reason}") if beyond and backend == "auto" else path
