@@ -110,18 +110,11 @@ def weight_sizes(
     return sizes
 
 
-class StepTensors(NamedTuple):
-    """The tensors of a step that a kernel reads."""
-
-    states: StateTuple
-    weights: list[Tensor | None]
-    """The weights of each layer, as `weight_sizes` orders them."""
-
-
 def step_tensors(
     layer: LayerView, x: Step, hx: Hidden | None, recurrent_bias: bool | None = None
-) -> StepTensors | None:  # fmt: skip
-    """Return the states and weights of a step of few rows; None if no kernel can run it.
+) -> tuple[StateTuple, list[Tensor | None]] | None:  # fmt: skip
+    """Return the states of a step of few rows, and the weights as `weight_sizes` orders them; None if no kernel can run
+    it.
 
     Args:
         recurrent_bias: as in `weight_sizes`.
@@ -136,7 +129,7 @@ def step_tensors(
         of.bias, recurrent_bias,
     )  # fmt: skip
     states, weights = plain_states(hx, shapes, x), plain_weights(layer, sizes, x.dtype)
-    return None if states is None or weights is None else StepTensors(states, weights)
+    return None if states is None or weights is None else (states, weights)
 
 
 def _is_readable(tensor: Tensor, dtype: torch.dtype) -> bool:

@@ -142,7 +142,8 @@ class LoopBase(SteppingKind[LoopEquations]):
             return None
         from gatedrnn.kinds.loop.step import loop_step  # which needs Numba
 
-        return loop_step(program, x.contiguous(), found.weights, found.states)
+        states, weights = found
+        return loop_step(program, x.contiguous(), weights, states)
 
 
 class LoopKind(LoopBase):
