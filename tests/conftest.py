@@ -3,6 +3,7 @@
 Also here: `over` (support/covering.py), `--exhaustive` and `--slice`, by which the Makefile chooses what runs.
 """
 
+import gc
 import os
 import zlib
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ from hypothesis.configuration import set_hypothesis_home_dir
 
 from gatedrnn.user_cache import cache_folders
 
-pytest_plugins = ["finished", "finished_comparison", "kernels_ahead"]
+pytest_plugins = ["drawn_curves", "finished", "finished_comparison", "kernels_ahead"]
 
 # Some virtual machines announce AMX and end the process that uses it, in any product of bfloat16 matrices. oneDNN reads
 # this at its first product, and so does every process that a test starts.
@@ -45,6 +46,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Func
     kept = [item for item in items if zlib.crc32(item.nodeid.partition("[")[0].encode()) % parts == part]
     config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])
     items[:] = kept
+
+
+def pytest_collection_finish() -> None:
+    """Look for garbage among what tests make alone: a look at all that was imported takes half a second each time."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(10_000, 10, 50)
 
 
 @pytest.fixture(autouse=True)

@@ -275,6 +275,7 @@ def caller():
     return random.getstate(), *numbers, torch.get_num_threads()
 
 
+@pytest.mark.usefixtures("drawn_curves")
 def test_what_the_caller_has_set_is_as_it_was(tmp_path):
     """A notebook draws its own pictures after a run has drawn its own."""
     matplotlib.use("pdf")

@@ -8,12 +8,14 @@ import pytest
 import yaml
 from browser import needs_a_browser, visit
 from commands import call, outcome, printed
+from finished import copy_of
 from train_helpers import small_text, text_settings
 
 import gatedrnn
 from gatedrnn.data import load_task
 from gatedrnn.data.token_cache import cache_folder
 from gatedrnn.errors import UsageError
+from gatedrnn.training.report import write_report
 
 
 def said(capsys, *arguments):
@@ -23,7 +25,6 @@ def said(capsys, *arguments):
 def test_a_run_leaves_a_report_a_picture_samples_and_a_card_without_path_or_text_of_the_data(text_run, book):
     written = "config.yaml data.json manifest.json metrics.jsonl model outcomes.npz result.json"
     assert {path.name for path in text_run.iterdir()} == {*written.split(), "report.html", "curves.svg", "samples.json"}
-    assert "<svg" in (text_run / "curves.svg").read_text()
     card, result = (text_run / "model" / "README.md").read_text(), json.loads((text_run / "result.json").read_text())
     front = yaml.safe_load(card.split("---")[1])
     assert front["pipeline_tag"] == "text-generation" and {"mingru", "lstm"} <= set(front["tags"])
@@ -32,6 +33,17 @@ def test_a_run_leaves_a_report_a_picture_samples_and_a_card_without_path_or_text
     assert all(source["sha256"] in card for source in json.loads((text_run / "data.json").read_text()))
     for content in (card, (text_run / "report.html").read_text()):
         assert str(book.parent) not in content and "the 17 cat sat 0 on 2 mats" not in content
+
+
+@pytest.mark.usefixtures("drawn_curves")
+@pytest.mark.parametrize("kind", ["text_run", "digits_run", "forecast_run"])
+def test_the_picture_of_a_run_has_its_curves_side_by_side(kind, request, tmp_path):
+    """Of a perplexity, an accuracy and a scaled error."""
+    run = copy_of(request.getfixturevalue(kind), tmp_path)
+    (run / "curves.svg").unlink()
+    write_report(run)
+    picture = (run / "curves.svg").read_text()
+    assert "<svg" in picture and [f'id="axes_{place}"' in picture for place in (1, 2, 3, 4)] == [True] * 3 + [False]
 
 
 @pytest.mark.slow
