@@ -6,14 +6,19 @@ gaps, regularised; each with all gradients, on each backend. What it states is t
 
 import pytest
 import torch
+from layer_laws import assert_same, flags_of, problem, run
+from paths import representatives
 
 from gatedrnn.kinds import kind_of
 from gatedrnn.registry import CELLS
 from gatedrnn.verify.contract import DTYPES, check_choice, choices_of
-from gatedrnn.verify.modes import cases_for
+from gatedrnn.verify.definition import Sequences, run_by_definition
+from gatedrnn.verify.modes import as_tuple, cases_for
 
 CHOICES = {str(choice): choice for name in CELLS for choice in choices_of(name)}
-COSTLY = ("block-orthogonal:block_size=4",)  # as with blocks of 3, which are fast, and one reflection more
+FAST = representatives({word: choice.equations() for word, choice in CHOICES.items()})
+"""One for each path through the code, of which the fast suite has every mode; of the others, one with most in it."""
+OTHERS = [word for word in CHOICES if word not in FAST]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -21,12 +26,23 @@ def what_the_first_call_of_a_process_loads():
     CELLS["lstm"].layer(3, 4)(torch.randn(2, 2, 3))[0].sum().backward()
 
 
-FAST = [pytest.param(word, marks=pytest.mark.slow) if word in COSTLY else word for word in CHOICES]
-
-
-@pytest.mark.parametrize("word", FAST)
+@pytest.mark.parametrize("word", [*FAST, *(pytest.param(word, marks=pytest.mark.slow) for word in OTHERS)])
 def test_every_execution_mode_of_every_cell_gives_what_its_steps_give(word):
     assert_all_hold(CHOICES[word], "float64")
+
+
+@pytest.mark.parametrize("word", OTHERS)
+def test_a_sequence_read_both_ways_with_padding_and_resets_is_its_definition_on_every_backend(word):
+    choice = CHOICES[word]
+    how = {"batch_first": True, "bidirectional": True, "dtype": torch.float64, **choice.options}
+    layer = CELLS[choice.name].layer(3, 12, 2, **how)
+    for weight in layer.parameters():
+        torch.nn.init.normal_(weight, std=0.7)
+    given, flags = problem(layer), flags_of(("mask", "resets"))
+    expected = run(layer, *given, lambda x, hx: run_by_definition(layer, Sequences(x, as_tuple(hx), **flags)))
+    for backend in layer.backends:
+        layer.backend = backend
+        assert_same(run(layer, *given, **flags), expected)
 
 
 @pytest.mark.slow
