@@ -17,7 +17,7 @@ from gatedrnn.data.files import read_file
 TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=8)
 
 
-@pytest.mark.parametrize("inputs", [20, pytest.param(1_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("inputs", [8, pytest.param(1_000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("reader", READERS)
 def test_nothing_but_our_errors_leaves_a_reader(reader, inputs, tmp_path):
     fuzz(reader, inputs, tmp_path)
