@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 import torch
-from covering import over
+from covering import Axis, over
 from layer_laws import (
     BATCH,
     CELL,
@@ -40,6 +40,7 @@ from torch.func import functional_call, grad, jvp, vmap
 from torch.utils._pytree import tree_map
 
 from gatedrnn.errors import BackendUnavailable
+from gatedrnn.kinds import kind_of
 from gatedrnn.kinds.torch.path import LACKS_BFLOAT16
 from gatedrnn.verify.tolerances import ROUNDED
 
@@ -116,8 +117,13 @@ def test_a_compiled_stack_of_both_directions_is_the_stack_and_inductor_compiles_
     assert_compiles(layer_of(name, **chosen), backend, **flags_of(["mask"], steps=SHORT))
 
 
-@every_cell
-def test_an_exported_layer_is_the_layer_at_any_batch_and_length_and_reads_its_flags(name):
+OF_EACH_KIND = {kind_of(EQUATIONS[name]): name for name in CELL.fast}.values()
+EXPORTED = [(name, ("mask",)) for name in CELL.fast] + [(name, ()) for name in OF_EACH_KIND]
+
+
+@over(exported=Axis(fast=EXPORTED, every=[(name, names) for name in CELL.every for names in ((), ("mask",))]))
+def test_an_exported_layer_is_the_layer_at_any_batch_and_length_and_reads_its_flags(exported):
+    name, names = exported
     layer = layer_of(name).eval()
     batch, time = torch.export.Dim("batch"), torch.export.Dim("time")
     iterates = layer.runs_on(training=False).name == "the step loop in torch"  # whose steps are part of the graph
@@ -127,12 +133,11 @@ def test_an_exported_layer_is_the_layer_at_any_batch_and_length_and_reads_its_fl
         packed_up(states_of(layer)),
         packed_up(states_of(layer, BATCH + 2)),
     )
-    for names in ((), ("mask",)):
-        given, flags = flags_of(names, steps=SHORT), flags_of(names, BATCH + 2, steps)
-        shapes = {"input": free, "hx": tree_map(lambda _: {1: batch}, states), **dict.fromkeys(given, free)}
-        module = torch.export.export(layer, (x, states), given, dynamic_shapes=shapes).module()
-        other = series(BATCH + 2, steps, FEATURES)
-        assert_same_run(module(other, more, **flags), layer(other, more, **flags))
+    given, flags = flags_of(names, steps=SHORT), flags_of(names, BATCH + 2, steps)
+    shapes = {"input": free, "hx": tree_map(lambda _: {1: batch}, states), **dict.fromkeys(given, free)}
+    module = torch.export.export(layer, (x, states), given, dynamic_shapes=shapes).module()
+    other = series(BATCH + 2, steps, FEATURES)
+    assert_same_run(module(other, more, **flags), layer(other, more, **flags))
 
 
 @over(name=CELL, flags=USES, bidirectional=(False, True))

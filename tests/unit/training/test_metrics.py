@@ -71,14 +71,14 @@ def test_the_mean_over_rows_is_the_score_of_scikit_learn(make, name):
 def test_a_row_moves_the_score_as_leaving_it_out_does(make, name):
     """The jackknife's pseudo-values agree with influences up to a part of about 1 / rows."""
     answers, rows = make(), np.arange(ROWS)
-    whole = METRICS[name](answers)
+    whole, some = METRICS[name](answers), rows[::3]
 
     def without(row):
         kept = rows != row
         return BY_SKLEARN[make, name](answers._replace(outputs=answers.outputs[kept], true=answers.true[kept]))
 
-    moved = np.array([(ROWS - 1) * (whole.mean() - without(row)) for row in rows])
-    found = whole - whole.mean()
+    moved = np.array([(ROWS - 1) * (whole.mean() - without(row)) for row in some])
+    found = (whole - whole.mean())[some]
     assert np.abs(moved - found).max() < 0.15 * np.abs(found).max(), name
     assert np.corrcoef(moved, found)[0, 1] > 0.999
 

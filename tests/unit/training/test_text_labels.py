@@ -127,7 +127,10 @@ def test_columns_of_zeros_and_ones_are_named_once_and_read_again_where_they_are(
     ]
 
 
-@pytest.mark.parametrize("metric", ["balanced-accuracy", "macro-f1", "auroc", "average-precision", "log-loss"])
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("balanced-accuracy", "auroc", "average-precision")]
+
+
+@pytest.mark.parametrize("metric", ["macro-f1", "log-loss", *SLOW])
 def test_the_metric_that_is_asked_for_chooses_the_weights_and_comes_first(metric, tmp_path, capsys):
     rows = "".join(f"{'fine' if n % 4 else 'poor'} film {n % 9},{'good' if n % 4 else 'bad'}\n" for n in range(80))
     (tmp_path / "a.csv").write_text(f"text,label\n{rows}")
