@@ -172,13 +172,20 @@ def test_a_folder_of_something_else_is_left_alone_and_fresh_removes_nothing_for_
     assert {path for path in tmp_path.rglob("*") if path.is_file()} == {file, comparison}
 
 
-def test_help_says_what_every_flag_is():
+@pytest.fixture(scope="module")
+def flags_of():
+    """The flags of each command, with what its docstring says of them."""
+    whole, found = build_app(), {}
+    for name in (name for name in whole if not name.startswith("-")):
+        documented = inspect.getdoc(whole[name].default_command) or ""
+        found[name] = documented, whole[name].assemble_argument_collection(parse_docstring=True)
+    return found
+
+
+def test_help_says_what_every_flag_is(flags_of):
     """All of what the docstring, or the setting's own, says of it: no flag goes without, none loses its first line."""
-    whole = build_app()
-    for command in (name for name in whole if not name.startswith("-")):
-        app = whole[command]
-        documented = inspect.getdoc(app.default_command) or ""
-        flags = [flag for flag in app.assemble_argument_collection(parse_docstring=True) if flag.show]
+    for command, (documented, listed) in flags_of.items():
+        flags = [flag for flag in listed if flag.show]
         assert flags
         for flag in flags:
             words, name = flag.parameter.help or "", flag.field_info.name
@@ -206,11 +213,8 @@ OF_ALL_COMMANDS = {"--config", "--help", "--help-all", "--flags", "--trust-code"
 OF_GIT = {"--branch", "--no-optional-locks", "--porcelain", "--untracked-files"}
 
 
-def test_every_flag_that_the_code_names_is_one():
-    whole = build_app()
-    commands = [whole[name] for name in whole if not name.startswith("-")]
-    known = {name for one in commands for flag in one.assemble_argument_collection(parse_docstring=True)
-             for name in flag.names}  # fmt: skip
+def test_every_flag_that_the_code_names_is_one(flags_of):
+    known = {name for _, listed in flags_of.values() for flag in listed for name in flag.names}
     known |= {f"--{name.replace('_', '-')}" for task in TASKS.values() for name in task.model_fields}
     named = {
         flag
