@@ -67,13 +67,12 @@ def assert_equal_to_the_torch_form(kernel, arguments, reverse):
 
 
 @pytest.mark.usefixtures("torchs_compiler")
-@over(kernel=SCAN_KERNEL, projecting=(False, True))
-def test_the_op_is_registered_as_torch_wants_it_with_its_product_and_without(kernel, projecting):
-    for names in (FLAGS[0], FLAGS[-1]):
-        x, weight, *others = problem(kernel, names, biased=projecting == (not names)).values()
-        projected = torch.randn(*x.shape[:2], len(weight), dtype=x.dtype, requires_grad=True)
-        given = (x, None, weight) if projecting else (projected, None, None)
-        torch.library.opcheck(op.scan, (*given, *others, kernel, bool(names), True))
+@over(kernel=SCAN_KERNEL, projecting=(False, True), names=(FLAGS[0], FLAGS[-1]))
+def test_the_op_is_registered_as_torch_wants_it_with_its_product_and_without(kernel, projecting, names):
+    x, weight, *others = problem(kernel, names, biased=projecting == (not names)).values()
+    projected = torch.randn(*x.shape[:2], len(weight), dtype=x.dtype, requires_grad=True)
+    given = (x, None, weight) if projecting else (projected, None, None)
+    torch.library.opcheck(op.scan, (*given, *others, kernel, bool(names), True))
 
 
 PIECES = [(size, by_step) for by_step in (False, True) for size in (1, 100, 1 << 21)]
