@@ -32,7 +32,7 @@ def test_every_execution_mode_of_every_cell_gives_what_its_steps_give(word):
 
 
 @pytest.mark.parametrize("word", OTHERS)
-def test_a_sequence_read_both_ways_with_padding_and_resets_is_its_definition_on_every_backend(word):
+def test_a_masked_and_reset_sequence_in_both_directions_is_its_definition_on_every_backend(word):
     choice = CHOICES[word]
     how = {"batch_first": True, "bidirectional": True, "dtype": torch.float64, **choice.options}
     layer = CELLS[choice.name].layer(3, 12, 2, **how)

@@ -38,7 +38,7 @@ def test_a_run_leaves_a_report_a_picture_samples_and_a_card_without_path_or_text
 @pytest.mark.usefixtures("drawn_curves")
 @pytest.mark.parametrize("kind", ["text_run", "digits_run", "forecast_run"])
 def test_the_picture_of_a_run_has_its_curves_side_by_side(kind, request, tmp_path):
-    """Of a perplexity, an accuracy and a scaled error."""
+    """A perplexity, an accuracy and a scaled error are among them."""
     run = copy_of(request.getfixturevalue(kind), tmp_path)
     (run / "curves.svg").unlink()
     write_report(run)
