@@ -20,7 +20,7 @@ NAMESPACE = ' xmlns="http://www.w3.org/2000/svg"'
 """A picture says it as a file; within a page of HTML it is known, and the page names no address."""
 MARGIN = 0.04
 """The margin of an axis beyond its first and last value."""
-MOST_TICKS = 3
+MAX_TICKS = 3
 """More labels would touch each other."""
 
 
@@ -77,10 +77,10 @@ class Chart(NamedTuple):
         drawn = [value for mark in self.marks for value in (mark.value, *(mark.interval or ()), *mark.seeds)]
         values = [value for value in drawn if value is not None]
         low, high = (0.0 if self.bars else min(values)), max(values)
-        round_values = MaxNLocator(MOST_TICKS, steps=[1, 2, 5, 10]).tick_values(low, high)
+        round_values = MaxNLocator(MAX_TICKS, steps=[1, 2, 5, 10]).tick_values(low, high)
         ticks = [value for value in round_values if low <= value <= high]
         margin = MARGIN * (high - low)
-        return Axis(low if self.bars else low - margin, high + margin, ticks[:: -(-len(ticks) // MOST_TICKS)])
+        return Axis(low if self.bars else low - margin, high + margin, ticks[:: -(-len(ticks) // MAX_TICKS)])
 
     @property
     def key(self) -> Words:

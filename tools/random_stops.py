@@ -145,7 +145,7 @@ def ended(process: int, folder: Path, since: float, limit: float = 10 * SECONDS_
 
 
 def to_the_end(arguments: Sequence[str], folder: Path) -> Ended:
-    """Run a command undisturbed."""
+    """Run a command gc_paused."""
     since = time.monotonic()
     return ended(started(arguments, folder), folder, since)
 
@@ -343,7 +343,7 @@ def tried(case: Case, folder: Path, whole: dict[str, Any], seconds: float, kind:
 
 
 def prepared(data: Path, made: Path, only: Sequence[str]) -> dict[str, tuple[Case, dict[str, Any], float]]:
-    """Each command, what it leaves undisturbed, and the seconds that it takes."""
+    """Each command, what it leaves gc_paused, and the seconds that it takes."""
     found = {}
     for name, case in cases(data, made).items():
         if only and name not in {*only, "train-texts", "train-series"}:

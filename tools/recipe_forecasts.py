@@ -31,7 +31,7 @@ from gatedrnn.training.result import RunResult, read_record
 
 PLAIN = ("last value", "drift", "seasonal naive", "season + level", "MSTL", "AutoETS", "AutoTheta")
 SHIPPED = "carbon-dioxide"
-MOST_REFITS = 2_000
+MAX_REFITS = 2_000
 """Series of a competition to each of which a method of statsforecast is fitted; of others as many as `train` has."""
 PARTS = {"plain": 1.0, "gated": 0.0}
 """The forecasts of a model by its smoothers alone, and as its network weighs them, with the shrinkage of either."""
@@ -88,7 +88,7 @@ def record_of(folder: Path, seconds: float) -> dict[str, object]:
     data = load_task(settings.data)
     windows = data.evaluation["test"]
     assert isinstance(windows, Windows)
-    refits = None if settings.flat().get("test_file") is None else MOST_REFITS
+    refits = None if settings.flat().get("test_file") is None else MAX_REFITS
     points = int(windows.labelled.sum())
     return {
         "series": len(windows.series), "windows": len(windows), "horizon": windows.horizon, "points": points,

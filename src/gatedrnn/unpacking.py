@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # a quarter of a second, which files of other kinds do withou
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-MOST_TIMES = 200
+MAX_TIMES = 200
 """The factor by which a file may grow when unpacked; text packs 3 to 20 times, gzip at most 1,032 times."""
 ALWAYS_ALLOWED = 1 << 26
 """Bytes that any file may unpack to: a short text that repeats itself is no attack."""
@@ -26,7 +26,7 @@ ALWAYS_ALLOWED = 1 << 26
 
 def most_bytes(path: Path) -> int:
     """The most bytes that a packed file may unpack to."""
-    return max(ALWAYS_ALLOWED, MOST_TIMES * path.stat().st_size)
+    return max(ALWAYS_ALLOWED, MAX_TIMES * path.stat().st_size)
 
 
 def check_size(path: Path, size: int) -> None:
@@ -47,7 +47,7 @@ def check_size(path: Path, size: int) -> None:
 
 
 class BoundedGzip(gzip.GzipFile):
-    """A gzip file to read, which stops where it unpacks to more than `MOST_TIMES` its size and `ALWAYS_ALLOWED` bytes.
+    """A gzip file to read, which stops where it unpacks to more than `MAX_TIMES` its size and `ALWAYS_ALLOWED` bytes.
 
     Raises:
         DataError: in reading, where it would be more.
@@ -69,7 +69,7 @@ class BoundedGzip(gzip.GzipFile):
         self._read += len(block)
         if self._read > self._most:
             raise DataError(
-                f"{self._place}: unpacks to more than {self._most:,} bytes ({MOST_TIMES} times its size, or "
+                f"{self._place}: unpacks to more than {self._most:,} bytes ({MAX_TIMES} times its size, or "
                 f"{ALWAYS_ALLOWED:,}); this looks like a gzip bomb. If it is not, unpack it and give the unpacked file"
             )
         return block

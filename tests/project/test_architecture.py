@@ -196,7 +196,7 @@ def overridden(sources, allowed):
     return found
 
 
-PRESCRIBED = {("RecurrentLayer", "__setstate__"), ("SharedForm", "compile"), ("ScanKind", "step")}
+PRESCRIBED = {("RecurrentLayer", "__setstate__"), ("ParallelForm", "compile"), ("ScanKind", "step")}
 """Methods whose names torch's modules and Numba's dispatchers prescribe, and the one for which `Kind` has a default."""
 
 

@@ -11,7 +11,7 @@ from gatedrnn.kinds.kind import Kind, LayerView
 
 LIMITS = budgets.read_limits()
 MOST = {
-    "files": 309,
+    "files": 308,
     "public module constants": 709,
     "calls of isinstance": 385,
     "functions with 10 or more parameters": 43,

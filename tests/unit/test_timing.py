@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from properties import few
 
 from gatedrnn import timing
-from gatedrnn.timing import LEAST_RUNS, MEASURABLE, MOST_RUNS, Samples, interleave, ratio_of, runs_for, spread_of
+from gatedrnn.timing import MAX_RUNS, MEASURABLE, MIN_RUNS, Samples, interleave, ratio_of, runs_for, spread_of
 
 SECONDS = st.floats(1e-6, 1e3)
 
@@ -52,9 +52,9 @@ def test_a_ratio_lies_between_its_quartiles(rounds):
 
 
 def test_what_is_cheap_runs_more_often_in_the_time_unless_one_run_of_each_takes_more():
-    assert runs_for([0.1, 0.4, 0.8], 30.0) == [MOST_RUNS, 32, 8]  # 6.4 + 12.8 + 6.4 seconds; 8 more would be too many
+    assert runs_for([0.1, 0.4, 0.8], 30.0) == [MAX_RUNS, 32, 8]  # 6.4 + 12.8 + 6.4 seconds; 8 more would be too many
     assert runs_for([0.5, 0.5], 4.0) == [4, 4]
-    assert runs_for([1.0, 0.5, 0.25, 0.001], 4.0) == [1, 2, LEAST_RUNS, MOST_RUNS]
+    assert runs_for([1.0, 0.5, 0.25, 0.001], 4.0) == [1, 2, MIN_RUNS, MAX_RUNS]
     assert runs_for([], 1.0) == []
     for estimates in ([0.03, 0.07, 0.11, 0.9], [0.2] * 9, [1.9, 0.01]):
         runs = runs_for(estimates, 7.7)
@@ -70,7 +70,7 @@ def test_each_call_gives_its_seconds_and_what_is_too_short_to_measure_is_called_
     assert found["falling"].seconds == {0: pytest.approx(0.04)}  # its first call said it was slow, and is no sample
     short = interleave({"short": clock.action("short", 1e-5)}, 0.5)["short"]
     assert short.calls * 1e-5 >= MEASURABLE
-    assert short.spread.median == pytest.approx(1e-5) and len(short.seconds) == MOST_RUNS
+    assert short.spread.median == pytest.approx(1e-5) and len(short.seconds) == MAX_RUNS
 
 
 def test_rounds_of_a_slow_one_are_rounds_of_the_fast_ones_and_the_order_turns(monkeypatch):

@@ -11,7 +11,7 @@ from gatedrnn.cells.functions import sigmoid
 from gatedrnn.equations import Arrays, GappedScanEquations, NumpyStep, NumpyWeights
 from gatedrnn.shapes import Series
 
-LEAST_BOUND, LARGEST_BOUND = 0.001, 0.95
+MIN_BOUND, MAX_BOUND = 0.001, 0.95
 """The range of the bounds at initialisation."""
 
 
@@ -25,7 +25,7 @@ class HGRNEquations(GappedScanEquations):
 
     def fill_diagonals(self, weights: Mapping[str, Tensor]) -> None:
         """Draw bounds uniform from 0 to 0.95."""
-        nn.init.uniform_(weights["bound"], LEAST_BOUND, LARGEST_BOUND).logit_()
+        nn.init.uniform_(weights["bound"], MIN_BOUND, MAX_BOUND).logit_()
 
     def coefficients(self, *projected: Series) -> tuple[Series, Series]:
         candidate, forget, bound = projected

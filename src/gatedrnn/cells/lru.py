@@ -11,7 +11,7 @@ from gatedrnn.cells.base import Cell, Layer, register
 from gatedrnn.equations import Arrays, BlockKernel, BlockScanEquations, NumpyStep, NumpyWeights
 from gatedrnn.shapes import Series
 
-LEAST_RADIUS, LARGEST_RADIUS, LARGEST_PHASE = 0.9, 0.999, 2 * math.pi
+MIN_RADIUS, MAX_RADIUS, MAX_PHASE = 0.9, 0.999, 2 * math.pi
 """The ranges of |a| and of its angle at initialisation."""
 
 
@@ -27,11 +27,11 @@ class LRUEquations(BlockScanEquations):
 
     def fill_diagonals(self, weights: Mapping[str, Tensor]) -> None:
         """Draw |a|^2 uniform from 0.9^2 to 0.999^2 and the angle over the circle; exp(gamma) = sqrt(1 - |a|^2)."""
-        squares = nn.init.uniform_(weights["nu"], LEAST_RADIUS**2, LARGEST_RADIUS**2)
+        squares = nn.init.uniform_(weights["nu"], MIN_RADIUS**2, MAX_RADIUS**2)
         weights["gamma"].copy_(0.5 * torch.log1p(-squares))
         squares.log_().mul_(-0.5).log_()
         # 1 minus a number below 1: the logarithm of 0 is none.
-        nn.init.uniform_(weights["theta"]).neg_().add_(1).mul_(LARGEST_PHASE).log_()
+        nn.init.uniform_(weights["theta"]).neg_().add_(1).mul_(MAX_PHASE).log_()
 
     def fill_as_authors(self, weights: Mapping[str, Tensor]) -> None:
         """Normal: Re B and Im B of variance 1 / (2 features), C of 1 over the complex channels; |a|^2 uniform from 0 to

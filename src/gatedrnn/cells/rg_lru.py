@@ -14,9 +14,9 @@ from gatedrnn.shapes import Series
 
 SHARPNESS = 8.0
 """c of the paper: the largest power to which the gate raises a channel's decay."""
-LEAST_RADIUS, LARGEST_RADIUS = 0.9, 0.999
+MIN_RADIUS, MAX_RADIUS = 0.9, 0.999
 """The range of exp(-softplus(L)) at initialisation."""
-LEAST_SQUARE = 2.5e-7
+MIN_SQUARE = 2.5e-7
 """The value of 1 - a^2 below which its root is a line through 0: a root's slope is unbounded, and the authors' code
 cuts it off at 1,000, its value there."""
 
@@ -32,7 +32,7 @@ class RGLRUEquations(GappedScanEquations):
 
     def fill_diagonals(self, weights: Mapping[str, Tensor]) -> None:
         """Draw the square of exp(-softplus(L)) uniform from 0.9^2 to 0.999^2."""
-        squares = nn.init.uniform_(weights["decay"], LEAST_RADIUS**2, LARGEST_RADIUS**2)
+        squares = nn.init.uniform_(weights["decay"], MIN_RADIUS**2, MAX_RADIUS**2)
         squares.log_().mul_(-0.5).expm1_().log_()
 
     def coefficients(self, *projected: Series) -> tuple[Series, Series]:
@@ -54,7 +54,7 @@ class RGLRUEquations(GappedScanEquations):
 
 def _coefficients(log_decay: Series, value: Series) -> tuple[Series, Series]:
     square = -torch.expm1(2 * log_decay)
-    root = torch.minimum(square.clamp(min=LEAST_SQUARE).sqrt(), square / LEAST_SQUARE**0.5)
+    root = torch.minimum(square.clamp(min=MIN_SQUARE).sqrt(), square / MIN_SQUARE**0.5)
     return torch.exp(log_decay), root * value
 
 

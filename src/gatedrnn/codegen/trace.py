@@ -64,7 +64,7 @@ _GRADIENTS: dict[str, Callable[..., Value]] = {
     "log_sigmoid_backward": lambda e, gradient, x: e.apply("mul", gradient, e.sigmoid(e.apply("neg", x))),
 }
 """Gradients of which only the first two arguments are read."""
-LARGEST_POWER = 8
+MAX_POWER = 8
 
 
 def in_a_clean_thread(function: Callable[[], Result]) -> Result:
@@ -341,8 +341,8 @@ class _Recorder(TorchDispatchMode):
 
     def _power(self, x: Value, exponent: float | None) -> Value:
         e, apply = self._expressions, self._expressions.apply
-        if exponent is None or not (2 * exponent).is_integer() or abs(exponent) > LARGEST_POWER:
-            raise self.error(f"raises to another power than whole and half ones up to {LARGEST_POWER}")
+        if exponent is None or not (2 * exponent).is_integer() or abs(exponent) > MAX_POWER:
+            raise self.error(f"raises to another power than whole and half ones up to {MAX_POWER}")
         size = abs(exponent)
         power = apply("sqrt", x) if size % 1 else e.number(1)
         for _ in range(int(size)):

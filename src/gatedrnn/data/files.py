@@ -44,7 +44,7 @@ from gatedrnn.errors import DataError
 LOG = logging.getLogger("gatedrnn")
 LOOKED_AT = 100
 """Rows that say whether a column holds texts."""
-FEWEST_WORDS, FEWEST_ROWS, MOST_LABELS = 3, 3, 200
+MIN_WORDS, MIN_ROWS, MAX_LABELS = 3, 3, 200
 """The fewest words of a text, the fewest rows with a label, and the most labels, where no name tells their columns."""
 TEXT_COLUMNS = ("text", "document", "sentence", "review", "content", "comment", "body")
 
@@ -293,7 +293,7 @@ def with_names(data: RawTable, place: str, like: str | None = None) -> RawTable:
         return data
     if like is not None:
         return data if like in names else data.without_header()
-    texts = [name for name in names if len(name.split()) >= FEWEST_WORDS and holds_texts(data[name][:LOOKED_AT])]
+    texts = [name for name in names if len(name.split()) >= MIN_WORDS and holds_texts(data[name][:LOOKED_AT])]
     others = [name for name in names if name not in texts]
     labels = [name for name in others if name in data[name] and holds_labels(data[name])]
     alike = all(name in labels or is_number(name) for name in others)
@@ -354,14 +354,14 @@ def number_column_of(data: RawTable, place: str, wanted: str | None, taken: Sequ
 
 def holds_texts(values: Sequence[object]) -> bool:
     """Whether most fields of a column are several words, and few come again."""
-    texts = [value for value in values if isinstance(value, str) and len(value.split()) >= FEWEST_WORDS]
+    texts = [value for value in values if isinstance(value, str) and len(value.split()) >= MIN_WORDS]
     return len(texts) * 2 > len(values) and len(set(texts)) * 2 > len(texts)
 
 
 def holds_labels(values: Sequence[object]) -> bool:
     """Whether a column has a few values, which come again."""
     there = [str(value) for value in values if value is not None and not isinstance(value, NESTED)]
-    return 1 < len(set(there)) <= MOST_LABELS and len(set(there)) * FEWEST_ROWS <= len(there)
+    return 1 < len(set(there)) <= MAX_LABELS and len(set(there)) * MIN_ROWS <= len(there)
 
 
 def in_order(labels: Iterable[str]) -> tuple[str, ...]:

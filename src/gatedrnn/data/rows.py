@@ -25,7 +25,7 @@ from gatedrnn.unpacking import BoundedGzip, check_table, parquet_batches
 LOG = logging.getLogger("gatedrnn")
 Numbered: TypeAlias = tuple[int, list[str]]
 """A row's fields after the number of its line."""
-MOST_COLUMNS = 10_000
+MAX_COLUMNS = 10_000
 """Columns of a table at most."""
 EXCEL = re.compile(r"\s*\"?sep=(\t|[^\s\"])\"?\s*", re.IGNORECASE)
 """The first line of a file in which Excel notes the separator."""
@@ -178,21 +178,21 @@ def check_text(path: Path) -> None:
 
 
 def check_width(count: int, place: str) -> None:
-    """Refuse a table of more than `MOST_COLUMNS` columns, which no reader here is made for.
+    """Refuse a table of more than `MAX_COLUMNS` columns, which no reader here is made for.
 
     Raises:
         DataError: it has more.
     """
-    if count > MOST_COLUMNS:
+    if count > MAX_COLUMNS:
         raise DataError(
-            f"{place}: has {count:,} columns, at most {MOST_COLUMNS:,} are read; keep those of text and label"
+            f"{place}: has {count:,} columns, at most {MAX_COLUMNS:,} are read; keep those of text and label"
         )
 
 
 Kind: TypeAlias = Literal["json", "parquet"]
 COLUMN = "column"
 """The name of a column without one, before its number."""
-MOST_FOOTER = 1 << 24
+MAX_FOOTER = 1 << 24
 """Bytes of a Parquet file's footer at most: it grows with columns times groups of rows, and is read as a whole."""
 
 
@@ -388,9 +388,9 @@ def _check_footer(path: Path) -> None:
     footer = int.from_bytes(ends[:4], "little")
     if begins != b"PAR1" or ends[4:] != b"PAR1":
         raise DataError(f"{path}: cannot be read as parquet: it is no Parquet file, or not a whole one")
-    if footer > MOST_FOOTER:
+    if footer > MAX_FOOTER:
         raise DataError(
-            f"{path}: its description of columns takes {footer:,} bytes, at most {MOST_FOOTER:,} are read; "
+            f"{path}: its description of columns takes {footer:,} bytes, at most {MAX_FOOTER:,} are read; "
             "keep the columns of text and label"
         )
 

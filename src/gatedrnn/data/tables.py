@@ -195,7 +195,7 @@ def column_of(
 WITHOUT_NAME = re.compile(r"|unnamed: \d+(_level_\d+|\.\d+)*|__index_level_\d+__", re.IGNORECASE)
 """The name of a column that pandas wrote for an index without a name."""
 INDEX = re.compile(r"index|level_\d+", re.IGNORECASE)
-FEWEST_ROWS = 10
+MIN_ROWS = 10
 """The rows from which a column of another name counts by chance no longer."""
 
 
@@ -218,7 +218,7 @@ def _is_index(data: RawTable, name: str) -> bool:
 
 
 def _counts(values: Sequence[object]) -> bool:
-    return len(values) >= FEWEST_ROWS and str(values[0]) in ("0", "1") and set(_steps(values)) == {1}
+    return len(values) >= MIN_ROWS and str(values[0]) in ("0", "1") and set(_steps(values)) == {1}
 
 
 def _steps(values: Sequence[object]) -> np.ndarray:

@@ -41,15 +41,15 @@ USUAL_ZONES = (
 """Tried first where offsets change: many zones change alike."""
 UNITS = {0: "s", 3: "ms", 6: "us", 9: "ns"}
 """The units of numpy, by the decimals of a second."""
-FEWEST_ROWS = 10
+MIN_ROWS = 10
 """The rows from which times that are numbers follow a pattern of dates by chance no longer."""
-MOST_SLIPS = 0.1
+MAX_SLIPS = 0.1
 """The largest part of a column's rows that may be mistyped and so not follow its pattern."""
 EPOCHS = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
 """Units of numbers that count from 1970, by numpy's name."""
 FIRST_EPOCH, LAST_EPOCH = np.array(["1990", "2100"], "datetime64[Y]")
 """The years between which whole numbers may be dates."""
-MOST_DECIMALS = 12
+MAX_DECIMALS = 12
 """The most decimals of a number in a table; more are those of a binary fraction, such as 0.30000000000000004."""
 
 
@@ -237,7 +237,7 @@ def _numbers(texts: list[str], place: Place) -> Times:
 
 def _since_1970(times: np.ndarray) -> Times | None:
     """Whole numbers that are dates all, as computers count them; None where they are not."""
-    if len(np.unique(times)) < FEWEST_ROWS:
+    if len(np.unique(times)) < MIN_ROWS:
         return None
     for unit in EPOCHS:
         first, last = (edge.astype(f"datetime64[{unit}]").astype(np.int64) for edge in (FIRST_EPOCH, LAST_EPOCH))
@@ -249,10 +249,10 @@ def _since_1970(times: np.ndarray) -> Times | None:
 
 
 def decimals_of(times: np.ndarray) -> int:
-    """The most decimals with which one of some numbers is written; of a binary fraction, more than `MOST_DECIMALS`."""
+    """The most decimals with which one of some numbers is written; of a binary fraction, more than `MAX_DECIMALS`."""
     with np.errstate(over="ignore", invalid="ignore"):
-        few = (decimals for decimals in range(MOST_DECIMALS + 1) if (np.round(times, decimals) == times).all())
-        return next(few, MOST_DECIMALS + 1)
+        few = (decimals for decimals in range(MAX_DECIMALS + 1) if (np.round(times, decimals) == times).all())
+        return next(few, MAX_DECIMALS + 1)
 
 
 def _clocks(texts: list[str], place: Place) -> Times:
@@ -270,7 +270,7 @@ def _patterned(texts: list[str], place: Place, order: Order | None) -> Times | N
     """Dates by a pattern that all texts follow; None where there is none. Of several, that by which times rise."""
     days_by_pattern = {pattern: days for pattern, days in _fitting(texts) if order is None or has_order(pattern, order)}
     whole = next(iter(days_by_pattern), None)
-    if _is_number(texts[0]) and len({*texts}) >= FEWEST_ROWS:
+    if _is_number(texts[0]) and len({*texts}) >= MIN_ROWS:
         _check_no_slip(texts, place, PATTERNS[: PATTERNS.index(whole)] if whole else PATTERNS, whole)
     by_order: dict[tuple[str, ...], str] = {}
     for pattern in days_by_pattern:
@@ -301,7 +301,7 @@ def _check_no_slip(texts: list[str], place: Place, patterns: Iterable[str], patt
     for pattern in patterns:
         if follows(pattern, texts[0]) or follows(pattern, texts[-1]):
             slips = [row for row, text in enumerate(texts) if not follows(pattern, text)]
-            if 0 < len(slips) <= MOST_SLIPS * len(texts) and not _evenly_spaced(texts, pattern_of_all):
+            if 0 < len(slips) <= MAX_SLIPS * len(texts) and not _evenly_spaced(texts, pattern_of_all):
                 said = f"{place(slips[0])}: {texts[slips[0]][:SHOWN]!r} is no date as {shown(pattern)}"
                 raise DataError(f"{said}, as {len(texts) - len(slips):,} of {len(texts):,} times of the column are")
 
@@ -444,7 +444,7 @@ def _decimals_of_seconds(times: np.ndarray) -> int:
 
 
 def _number_written(moment: float, decimals: int) -> float:
-    number = round(moment, decimals) if decimals <= MOST_DECIMALS else float(f"{moment:.15g}")
+    number = round(moment, decimals) if decimals <= MAX_DECIMALS else float(f"{moment:.15g}")
     return int(number) if float(number).is_integer() else number
 
 

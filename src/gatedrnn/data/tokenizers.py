@@ -29,10 +29,10 @@ LETTER = rf"[{UNDIVIDED}]\p{{M}}*"
 """A letter of a script without blanks between words, with its vowel signs and tone marks."""
 UNDIVIDED_WORD = rf"{LETTER}|[\w&&[^{UNDIVIDED}]]+|[^\w\s]"
 """A word or a mark, where texts have such letters, each of which is a word by itself."""
-LONGEST_WORD = 16
+MAX_WORD = 16
 """Characters of a token of "pieces" at most; longer words are read in pieces. Few words of any language are longer, and
 a model that knows the characters of a token has a row as wide as the longest."""
-MOST_WORDS, MOST_PIECES, LONGEST_PIECE = 30_000, 8_000, 8
+MAX_WORDS, MAX_PIECES, MAX_PIECE = 30_000, 8_000, 8
 """The most entries of a "pieces" vocabulary: words, and beginnings of words and later parts of words each, that enter
 the vocabulary at most."""
 CONTINUES = "##"
@@ -114,11 +114,11 @@ def _of_pieces(texts: Iterable[str], min_count: int, undivided: bool) -> Tokeniz
     normalizer = normalizers.Sequence([normalizers.NFC(), normalizers.Lowercase()])
     splitter = pre_tokenizers.Split(Regex(UNDIVIDED_WORD if undivided else WORD), behavior="removed", invert=True)
     counts = Counter(word for text in texts for word, _ in splitter.pre_tokenize_str(normalizer.normalize_str(text)))
-    words = [word for word, count in _ordered(counts) if count >= min_count and len(word) <= LONGEST_WORD][:MOST_WORDS]
+    words = [word for word, count in _ordered(counts) if count >= min_count and len(word) <= MAX_WORD][:MAX_WORDS]
     begins, goes_on = Counter[str](), Counter[str]()
     for word in counts:
-        for start in range(min(len(word), LONGEST_WORD)):
-            for stop in range(start + 1, min(len(word), start + LONGEST_PIECE) + 1):
+        for start in range(min(len(word), MAX_WORD)):
+            for stop in range(start + 1, min(len(word), start + MAX_PIECE) + 1):
                 (goes_on if start else begins)[word[start:stop]] += 1
     alphabet, known = sorted(set("".join(counts))), set(words)
     pieces = [piece for piece in [*alphabet, *_shared(begins)] if piece not in known]
@@ -146,7 +146,7 @@ def _ordered(counts: Counter[str]) -> list[tuple[str, int]]:
 
 def _shared(counts: Counter[str]) -> list[str]:
     """The parts of two characters or more that at least two words have, up to the limit."""
-    return [piece for piece, words in _ordered(counts) if words >= 2 and len(piece) > 1][:MOST_PIECES]
+    return [piece for piece, words in _ordered(counts) if words >= 2 and len(piece) > 1][:MAX_PIECES]
 
 
 def _of_bytes(kind: str, min_count: int, size: int, special: list[str]) -> tuple[Tokenizer, trainers.Trainer]:

@@ -46,7 +46,7 @@ def product(x: Features, weight: Tensor) -> Features:
     return _onednn(x, weight, None) if _by_onednn(x, weight) else functional.linear(x, weight)
 
 
-def product_over_rows(left: Tensor, right: Tensor) -> Tensor:
+def weight_grad(left: Tensor, right: Tensor) -> Tensor:
     """left.T @ right of two matrices with as many rows, as `product`: the gradient of a weight."""
     if not _by_onednn(left.t(), right.t()):
         return left.t() @ right
@@ -63,10 +63,10 @@ def product_into(out: Tensor, x: Tensor, weight: Tensor) -> None:
         torch.mm(x, weight.t(), out=out)
 
 
-def add_product_over_rows(total: Tensor, left: Tensor, right: Tensor) -> None:
+def add_weight_grad(total: Tensor, left: Tensor, right: Tensor) -> None:
     """Add left.T @ right to `total`, which may be of a wider dtype."""
     if left.dtype != total.dtype or _by_onednn(left.t(), right.t()):
-        total += product_over_rows(left, right)
+        total += weight_grad(left, right)
     else:
         total.addmm_(left.t(), right)
 
@@ -82,7 +82,7 @@ class _Linear(torch.autograd.Function):
         x, weight = ctx.saved_tensors
         of_x, of_weight, of_bias = ctx.needs_input_grad
         rows, inputs = upstream.flatten(0, -2), x.flatten(0, -2)
-        by_rows = (lambda left, right: left.t() @ right) if torch.is_grad_enabled() else product_over_rows
+        by_rows = (lambda left, right: left.t() @ right) if torch.is_grad_enabled() else weight_grad
         return (
             linear(upstream, weight.t()) if of_x else None,
             by_rows(rows, inputs) if of_weight else None,

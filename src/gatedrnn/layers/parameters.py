@@ -25,7 +25,7 @@ GAP_BOUND = 0.2
 INITIAL_STATE_SPREAD = 0.5
 ALWAYS_KEPT = 2.0
 """The bias of a clamped decay that is to stay 1: so far beyond the bound that hardly any input brings it back."""
-LONGEST_TIME_SCALE = 64.0
+MAX_TIME_SCALE = 64.0
 """The default of `longest_time_scale`, in steps."""
 
 
@@ -105,7 +105,7 @@ def initialise(
         if getattr(weight, "_is_hf_initialized", False):
             continue  # transformers has loaded it, and its guard does not see into the slices below
         if name.startswith("bias"):
-            _fill_bias(cell, name, weight.detach(), hidden_size, bias_init, longest_time_scale or LONGEST_TIME_SCALE)
+            _fill_bias(cell, name, weight.detach(), hidden_size, bias_init, longest_time_scale or MAX_TIME_SCALE)
         elif name == "weight_norm":
             nn.init.ones_(weight)
         elif name == "initial_state":

@@ -15,7 +15,7 @@ KERNELS = (9, 5, 3)
 MOMENTUM = 0.1
 """Share of a batch in the running mean and variance."""
 EPSILON = 1e-5
-LEAST_DEVIATION = 1e-6
+MIN_DEVIATION = 1e-6
 """Added to a deviation, which is 0 where a series does not vary; series of one set may differ a millionfold."""
 
 
@@ -89,4 +89,4 @@ def _own_units(x: Tensor, real: Tensor) -> Tensor:
     off = x - (x * real).sum(2, keepdim=True) / count
     variance = (off.square() * real).sum(2, keepdim=True) / count
     # Clamped, since the root of 0 has no gradient.
-    return off / (variance.clamp(min=LEAST_DEVIATION**2).sqrt() + LEAST_DEVIATION)
+    return off / (variance.clamp(min=MIN_DEVIATION**2).sqrt() + MIN_DEVIATION)

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from gatedrnn.models.smoothing import filled, repeated
 
-LEAST_RANGE = 1e-14
+MIN_RANGE = 1e-14
 """The range of a window's values, in units of the largest, up to which they differ by no more than rounding."""
 LOGGED = 1.05, 1000.0
 """Ratios of the largest value of a window to the smallest, between which its logarithm is read."""
@@ -50,7 +50,7 @@ class Scale:
         count = seen.sum(1, keepdim=True)
         mean = taken.nan_to_num().sum(1, keepdim=True) / count
         spread = ((taken - mean).nan_to_num().square().sum(1, keepdim=True) / count).sqrt()
-        varies = (high - low > LEAST_RANGE * torch.maximum(high.abs(), low.abs())) & (spread > 0)
+        varies = (high - low > MIN_RANGE * torch.maximum(high.abs(), low.abs())) & (spread > 0)
         if usual is None:
             usual = torch.where(mean.abs() > 0, mean.abs(), 1.0)
         elif isinstance(usual, Tensor):

@@ -20,10 +20,10 @@ from gatedrnn.models.mixture import Mixture, mix, roots
 from gatedrnn.models.modeling import GatedRNNModel, GatedRNNPreTrainedModel, KernelLinear
 from gatedrnn.models.pinball import pinball_loss
 from gatedrnn.models.quantiles import decode_quantiles
-from gatedrnn.models.smoothing import LEAST_CHANGE, SMOOTHERS, Smoothed, SmoothingPast, smooth
+from gatedrnn.models.smoothing import MIN_CHANGE, SMOOTHERS, Smoothed, SmoothingPast, smooth
 from gatedrnn.shapes import Flags
 
-LEAST_UNIT = 0.01
+MIN_UNIT = 0.01
 """The least error that the loss is measured in, in units of a window's deviation."""
 SHARPNESS = 10.0
 """A new model weighs a smoother by its recent error, a step ahead, to the power of minus so much over the root of the
@@ -537,7 +537,7 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
     ) -> Tensor:  # fmt: skip
         """(batch, time, input_size): what smoothers say, the unit, and covariates, NaN where one is missing."""
         steps = smoothed.features.shape[1]
-        growth = scale.logged * (scale.deviation * smoothed.change).clamp(min=LEAST_CHANGE).log() / 3
+        growth = scale.logged * (scale.deviation * smoothed.change).clamp(min=MIN_CHANGE).log() / 3
         unit = torch.stack([scale.logged.expand_as(growth), growth.nan_to_num()], dim=2)
         parts = [smoothed.features, unit]
         parts += [part for part in (None if known is None else known[:, :steps], past) if part is not None]
@@ -566,7 +566,7 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
         spread = Scale.of(values, self.config.usual_deviation if deviation is None else deviation).deviation[:, 0]
         # A season without a pair says nothing of the error: the last value's, or the deviation, stands for it.
         unit = torch.where(naive.isnan(), torch.where(last.isnan(), spread, last), naive)
-        return torch.maximum(unit, LEAST_UNIT * spread)
+        return torch.maximum(unit, MIN_UNIT * spread)
 
     def _keep_recent(self, state: ForecastState) -> None:
         for name, value in state.recent.items():

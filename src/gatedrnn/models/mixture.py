@@ -104,7 +104,7 @@ def _backward(upstream: Gradients, saved: Gradients, needed: frozenset[str], **a
     return (mixture_gradient_op(upstream[0].contiguous(), *saved, *Mixture(**arguments)),)
 
 
-def _plain(**arguments: Any) -> tuple[Tensor]:
+def _reference(**arguments: Any) -> tuple[Tensor]:
     return (Mixture(**arguments).in_torch(),)
 
 
@@ -113,5 +113,5 @@ mixture_gradient_op = operation(
     "mixture_gradient", (MixtureUpstream, Mixture), 1, _run_gradient, _fake_gradient, elementwise
 )
 register_gradient(
-    mixture_op, ("learned",), lambda outputs, **_: tuple(outputs), _backward, through(_plain, ("learned",))
+    mixture_op, ("learned",), lambda outputs, **_: tuple(outputs), _backward, through(_reference, ("learned",))
 )

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from gatedrnn.kernels.cpu.compile import FAST, INLINED, compiled
 from gatedrnn.kernels.cpu.functions import ONE, exp
-from gatedrnn.kernels.cpu.threads import Kernel, share_out, threads_for
+from gatedrnn.kernels.cpu.threads import Kernel, parallel_for, threads_for
 from gatedrnn.kernels.cpu.views import block, borrowed, clear, copy, flat, keep_alive
 
 
@@ -36,7 +36,7 @@ def mix(learned: Tensor, prior: Tensor, usual: Tensor | None, said: Sequence[Ten
         said: the arguments of `smoothing.said_ahead`.
     """
     mixed, weights = torch.empty_like(said[3]), torch.empty_like(learned)
-    share_out(
+    parallel_for(
         _MIX, len(mixed), threads_for(weights.numel()), _flat(said), flat(learned), flat(prior),
         flat(mixed.new_empty(0) if usual is None else usual), flat(mixed), flat(weights),
     )  # fmt: skip
@@ -46,7 +46,7 @@ def mix(learned: Tensor, prior: Tensor, usual: Tensor | None, said: Sequence[Ten
 def mix_gradient(upstream: Tensor, mixed: Tensor, weights: Tensor, said: Sequence[Tensor]) -> Tensor:
     """Return the gradient of the learned logits from that of the mixture."""
     found = torch.empty_like(weights)
-    share_out(
+    parallel_for(
         _GRADIENT, len(mixed), threads_for(found.numel()), _flat(said), flat(upstream), flat(mixed), flat(weights),
         flat(found),
     )  # fmt: skip

@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from gatedrnn.kernels.backends import plain_torch_only
-from gatedrnn.kernels.matmul import add_product_over_rows, linear
+from gatedrnn.kernels.matmul import add_weight_grad, linear
 from gatedrnn.kernels.op import gradients_with_graph
 from gatedrnn.shapes import Features, Table, Tokens
 
@@ -59,7 +59,7 @@ class _ByChunks(torch.autograd.Function):
             if of_rows:
                 grads.append(linear(slope, weight.t()).to(rows.dtype))
             if grad_weight is not None:
-                add_product_over_rows(grad_weight, slope, some)
+                add_weight_grad(grad_weight, slope, some)
         ctx.save_for_backward(
             rows, weight, labels, torch.cat(grads) if grads else None,
             None if grad_weight is None else grad_weight.to(weight.dtype),

@@ -94,11 +94,11 @@ def _backward(upstream: Gradients, saved: Gradients, needed: frozenset[str], **a
     return (None if of_loss is None or gradient is None else gradient * of_loss,)
 
 
-def _plain(**arguments: Any) -> tuple[Tensor]:
+def _reference(**arguments: Any) -> tuple[Tensor]:
     return (Scored(**arguments).in_torch(),)
 
 
 pinball_op = operation("pinball_loss", (Scored,), 2, _run, _fake, elementwise)
 register_gradient(
-    pinball_op, ("forecast",), lambda outputs, **_: (outputs[1],), _backward, through(_plain, ("forecast",))
+    pinball_op, ("forecast",), lambda outputs, **_: (outputs[1],), _backward, through(_reference, ("forecast",))
 )

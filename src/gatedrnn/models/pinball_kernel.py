@@ -9,7 +9,7 @@ from torch import Tensor
 
 from gatedrnn.kernels.cpu.compile import FAST, compiled
 from gatedrnn.kernels.cpu.functions import HALF, ONE, ZERO, expm1
-from gatedrnn.kernels.cpu.threads import Kernel, share_out, threads_for
+from gatedrnn.kernels.cpu.threads import Kernel, parallel_for, threads_for
 from gatedrnn.kernels.cpu.views import block, borrowed, clear, copy, flags, flat, keep_alive, view
 from gatedrnn.shapes import Flags
 
@@ -26,7 +26,7 @@ def pinball(
         origins, horizon, count, flat(scale.contiguous()), flat(future.contiguous()), flat(unit.contiguous()),
         flat(levels.contiguous()), flags(counted),
     )  # fmt: skip
-    share_out(
+    parallel_for(
         _PINBALL, len(forecast), threads_for(forecast.numel()), windows, flat(forecast), flat(sums),
         flat(labelled), flat(gradient),
     )  # fmt: skip

@@ -22,8 +22,8 @@ TAPS = 9
 """Steps that a kernel weighs."""
 KERNELS = tuple(combinations(range(TAPS), 3))
 """The three taps of each kernel that weigh 2; the others weigh -1, so that all nine come to 0."""
-MOST_DILATIONS = 32
-MOST_CHANNELS = 9
+MAX_DILATIONS = 32
+MAX_CHANNELS = 9
 """Channels that a kernel adds up, at most."""
 EDGE = 1e-3
 """Width of a threshold's soft edge in units of what is convolved: a share of time then moves as little as its values
@@ -43,7 +43,7 @@ def dilations_for(steps: int) -> list[int]:
         [1, 2, 3, 4, 5, 6, 7]
     """
     largest = max(1.0, (steps - 1) / (TAPS - 1))
-    return sorted({int(2**exponent + 1e-9) for exponent in np.linspace(0, math.log2(largest), MOST_DILATIONS)})
+    return sorted({int(2**exponent + 1e-9) for exponent in np.linspace(0, math.log2(largest), MAX_DILATIONS)})
 
 
 class RandomConvolutions(nn.Module):
@@ -89,7 +89,7 @@ class RandomConvolutions(nn.Module):
         """
         maps, kernels, count = self.channels.shape
         drawn = torch.rand(maps, kernels, 2, generator=generator)
-        most = math.log2(min(count, MOST_CHANNELS) + 1)
+        most = math.log2(min(count, MAX_CHANNELS) + 1)
         numbers = (2 ** (drawn[..., :1] * most)).long().clamp(1, count)
         ranks = torch.rand(maps, kernels, count, generator=generator).argsort(-1).argsort(-1)
         self.channels.copy_(ranks < numbers)

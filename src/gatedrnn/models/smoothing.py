@@ -30,9 +30,9 @@ MEMORY, OF_ERRORS = 120, 12
 """Steps that the filters look back; and those over which they are compared."""
 CHANGE_DECAY = 0.97
 """The factor by which a change counts less than the next one."""
-LEAST_CHANGE = 1e-4
+MIN_CHANGE = 1e-4
 """The unit of a series that does not change, in those of its window."""
-MOST_LAGS = 26
+MAX_LAGS = 26
 FARTHEST = 1e18
 """The distance that features tell from larger ones, in mean changes: its square is a float32."""
 
@@ -164,7 +164,7 @@ def said_ahead(levels: Tensor, slopes: Tensor, distances: Tensor, seasons: Tenso
 
 def lags_of(periods: list[int]) -> int:
     """The number of last values that are inputs."""
-    return min(periods[0] + 2, MOST_LAGS)
+    return min(periods[0] + 2, MAX_LAGS)
 
 
 def features_of(periods: list[int], horizon: int) -> int:
@@ -296,7 +296,7 @@ class _Filtered:
         self.spread = (_sums(values.square(), every)[..., 0] / seen - (total / seen).square()).clamp(min=0).sqrt()
         """(batch, time): deviation of the values in the memory."""
         changed = _sums(moved.abs(), decay) / _sums(there[:, :-1], decay).clamp(min=TINY)
-        self.change = changed[..., 0].clamp(min=LEAST_CHANGE)
+        self.change = changed[..., 0].clamp(min=MIN_CHANGE)
         """(batch, time)."""
 
     def ahead(self, step: int) -> Tensor:

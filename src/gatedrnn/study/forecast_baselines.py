@@ -39,11 +39,11 @@ class Fitted(NamedTuple):
 
 Fit = Callable[[], Fitted]
 
-MOST_REFITS = 1_000
+MAX_REFITS = 1_000
 """Windows of all splits together to which a method is fitted one by one."""
-LONGEST_SEASON = 24
+MAX_SEASON = 24
 """The longest season of exponential smoothing: statsforecast's AutoETS leaves longer seasons out."""
-MOST_ROWS = 300_000
+MAX_ROWS = 300_000
 """The most rows of a table that trees are fitted to."""
 ROWS = 2_000
 """Windows that are forecast together."""
@@ -59,12 +59,12 @@ def forecast_baselines(
 
     Args:
         threads: of boosted trees and of statsforecast.
-        refits: windows to each of which a method is fitted, at most; `MOST_REFITS` if None.
+        refits: windows to each of which a method is fitted, at most; `MAX_REFITS` if None.
 
     Raises:
         BackendUnavailable: LightGBM lacks a library of the system, when it is called.
     """
-    task = _Task(data, threads, MOST_REFITS if refits is None else refits)
+    task = _Task(data, threads, MAX_REFITS if refits is None else refits)
     for name, fit in task.methods():
         yield name, partial(_scored, name, fit, data, task.levels)
 
@@ -159,10 +159,10 @@ class _Task:
         """
         seasons = [season for season in self.seasons if season > 1]
         before = min(int(origin) for split in self.evaluation for _, origin in split.places)
-        if seasons and max(seasons) > LONGEST_SEASON and before >= 2 * max(seasons):
+        if seasons and max(seasons) > MAX_SEASON and before >= 2 * max(seasons):
             yield "MSTL + ETS", partial(self._statistical, "MSTL", seasons)
         else:
-            season = self.seasons[0] if self.seasons[0] <= LONGEST_SEASON else 1
+            season = self.seasons[0] if self.seasons[0] <= MAX_SEASON else 1
             yield "AutoETS", partial(self._statistical, "AutoETS", [season])
         yield "AutoTheta", partial(self._statistical, "AutoTheta", self.seasons[:1])
 
@@ -242,11 +242,11 @@ class _Task:
 
         season, horizon = self.seasons[0], self.train.horizon
         one_origin = self._training_windows()
-        batch = one_origin.collate(_some(one_origin, MOST_ROWS // min(horizon, 24)))
+        batch = one_origin.collate(_some(one_origin, MAX_ROWS // min(horizon, 24)))
         scale, features, naive = _lags(batch, season, horizon)
         true = scale.units(batch["labels"]).numpy() - naive
         random = np.random.default_rng(0)
-        rows = random.permutation(np.flatnonzero(~np.isnan(true).ravel()))[:MOST_ROWS]
+        rows = random.permutation(np.flatnonzero(~np.isnan(true).ravel()))[:MAX_ROWS]
         table, target = features.reshape(-1, features.shape[2])[rows], true.ravel()[rows]
         models = [
             LGBMRegressor(

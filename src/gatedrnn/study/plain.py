@@ -179,7 +179,7 @@ def _constant_outputs(data: TaskData, examples: Examples) -> list[np.ndarray]:
 
 SHARE = 0.2
 """The share of the run's training time for all baselines together."""
-LEAST_SECONDS = 3.0
+MIN_SECONDS = 3.0
 """The least seconds for all baselines, however short the run."""
 SECONDS_A_REFIT = 0.1
 """The seconds that a method of statsforecast takes for a window, about."""
@@ -247,7 +247,7 @@ def _beside(
     data: TaskData, metric: Metric, outcomes: Outcomes, threads: int, trained: float
 ) -> tuple[list[Plain], list[str]]:
     """Each baseline that begins in time, beside the run; and the names of all others."""
-    until = time.perf_counter() + max(LEAST_SECONDS, SHARE * trained)
+    until = time.perf_counter() + max(MIN_SECONDS, SHARE * trained)
     refits = int((until - time.perf_counter()) / SECONDS_A_REFIT)
     fitted_methods, left_out = list[PlainBaseline](), list[str]()
     if isinstance(data.evaluation["test"], Examples):

@@ -46,7 +46,7 @@ DRAWS = 10_000
 """The draws of a table, for how far all its differences may be off together."""
 POWER = 0.8
 """The probability with which the seeds or examples that would help do end a "cannot tell"."""
-MOST_SEEDS, MOST_GROWTH = 100, 1000
+MAX_SEEDS, MAX_GROWTH = 100, 1000
 """Nothing is promised beyond: more seeds than the first, or a test split so many times as large."""
 USUAL_SEEDS = 10
 """The number of seeds for which a larger test split is computed."""
@@ -407,10 +407,10 @@ class Table:
             return bool(different or margin - bound >= reach + grown.distance((1 - POWER) / 2))
 
         # What decides goes on deciding with more.
-        more = bisect_left(range(1, MOST_SEEDS + 1), True, key=lambda more: decides(growth_of(more), 1.0)) + 1
-        if more <= MOST_SEEDS:
+        more = bisect_left(range(1, MAX_SEEDS + 1), True, key=lambda more: decides(growth_of(more), 1.0)) + 1
+        if more <= MAX_SEEDS:
             return Remedy(seeds=more)
-        growth, with_seeds = np.geomspace(1.0, MOST_GROWTH, 200), growth_of(np.maximum(0, USUAL_SEEDS - runs))
+        growth, with_seeds = np.geomspace(1.0, MAX_GROWTH, 200), growth_of(np.maximum(0, USUAL_SEEDS - runs))
         enough = bisect_left(growth, True, key=lambda times: decides(with_seeds, times))
         if enough < len(growth):
             return Remedy(examples=_rounded(growth[enough] * self.examples))

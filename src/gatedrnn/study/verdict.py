@@ -8,7 +8,7 @@ from gatedrnn.kinds.scan.path import POSITIVE
 from gatedrnn.pages import plural, signed
 from gatedrnn.study.results import ComparisonResults, ContenderResults, PlainScores
 from gatedrnn.study.settings import BESIDE, LADDERS
-from gatedrnn.study.statistics import MOST_GROWTH, MOST_SEEDS, POWER, USUAL_SEEDS, Estimate, Pair
+from gatedrnn.study.statistics import MAX_GROWTH, MAX_SEEDS, POWER, USUAL_SEEDS, Estimate, Pair
 from gatedrnn.training.recipes import WHOLE
 
 MATCH_WORDS = {
@@ -269,7 +269,7 @@ def _what_would_help(pairs: list[Pair], unit: str) -> str:
         )
     if not parts:
         return (
-            f"What is open would take more than {MOST_SEEDS} more seeds, and more than {MOST_GROWTH:,} times as many "
+            f"What is open would take more than {MAX_SEEDS} more seeds, and more than {MAX_GROWTH:,} times as many "
             "test examples: it lies at the margin, or there are few examples."
         )
     return f"At {100 * POWER:.0f} % power, were the differences what they seem, {'; '.join(parts)}."

@@ -31,7 +31,7 @@ from gatedrnn.training.settings import CellSettings, ModelSettings, RunSettings,
 STEPS_A_ROOT = 5
 """Steps for each unit of the square root of the rows, with two classes: 14 passes over 500 texts, 3 over 10,000. Few
 texts are learned by heart in more. More classes take more of them, by the root of their number."""
-FEWEST_STEPS = 60
+MIN_TEXT_STEPS = 60
 SHORT = 512
 """Tokens up to which no text is cut."""
 READ_WHOLE = 0.99
@@ -56,8 +56,8 @@ def text_recipe(lengths: Sequence[int], classes: int) -> dict[str, Chosen]:
     steps = math.ceil(STEPS_A_ROOT * math.sqrt(rows * kinds / 2))
     of = f"{rows:,} texts and {kinds} classes" if classes else f"{rows:,} texts, as of two classes"
     root = f"{STEPS_A_ROOT} · √(texts · classes / 2), of {of}"
-    few = f"no fewer than {FEWEST_STEPS}: {root} would be {steps}"
-    choices = {"total_steps": Chosen(max(FEWEST_STEPS, steps), root if steps >= FEWEST_STEPS else few)}
+    few = f"no fewer than {MIN_TEXT_STEPS}: {root} would be {steps}"
+    choices = {"total_steps": Chosen(max(MIN_TEXT_STEPS, steps), root if steps >= MIN_TEXT_STEPS else few)}
     if max(lengths) > SHORT:
         most = max(SHORT, int(np.quantile(lengths, READ_WHOLE, method="inverted_cdf")))
         choices["max_tokens"] = Chosen(most, f"{READ_WHOLE:.0%} of the texts are no longer, or {SHORT} if that is more")
@@ -66,9 +66,9 @@ def text_recipe(lengths: Sequence[int], classes: int) -> dict[str, Chosen]:
 
 BATCH = 16
 """Series in a step."""
-LEAST_STEPS, MOST_STEPS = 500, 5000
+MIN_STEPS, MAX_STEPS = 500, 5000
 EPOCHS = 10
-"""Passes over the training series, where these are more steps than `LEAST_STEPS`."""
+"""Passes over the training series, where these are more steps than `MIN_STEPS`."""
 HELD_BACK_FROM = 2000
 """Series from which on a tenth is worth more for choosing weights than for learning them: of fewer, an accuracy of a
 tenth has a standard error above two hundredths, which is more than choosing gains."""
@@ -77,7 +77,7 @@ LONGEST = 2000
 FEATURES, WEIGHTS = 10_000, 4_000_000
 """The features of random convolutions, as in MiniRocket, and the most weights of the linear path that reads them: with
 a thousand classes it would outgrow the network."""
-MOST_CHANNELS = 64
+MAX_CHANNELS = 64
 """The most channels that convolutions read as they are."""
 
 
@@ -96,10 +96,10 @@ def series_recipe(rows: int, steps: int, channels: int, classes: int) -> dict[st
         (0.0, 500, False)
     """
     passes = EPOCHS * -(-rows // BATCH)
-    bounds = f"{EPOCHS} passes over {rows:,} series in batches of {BATCH}, but {LEAST_STEPS:,} to {MOST_STEPS:,} steps"
+    bounds = f"{EPOCHS} passes over {rows:,} series in batches of {BATCH}, but {MIN_STEPS:,} to {MAX_STEPS:,} steps"
     held = rows >= HELD_BACK_FROM
     choices = {
-        "total_steps": Chosen(min(MOST_STEPS, max(LEAST_STEPS, passes)), bounds),
+        "total_steps": Chosen(min(MAX_STEPS, max(MIN_STEPS, passes)), bounds),
         "validation_fraction": Chosen(
             0.1 if held else 0.0,
             f"{rows:,} series: weights are chosen on a part of {HELD_BACK_FROM:,} or more, fewer are all learned from",
@@ -109,8 +109,8 @@ def series_recipe(rows: int, steps: int, channels: int, classes: int) -> dict[st
         reason = f"series of {steps:,} steps: convolutions are for {LONGEST:,} at most"
         values: dict[str, Json] = {"convolution_size": 0, "layers": 2, "embedding_size": 64, "dropout": 0.1}
         choices |= {name: Chosen(value, reason) for name, value in values.items()}
-    elif channels > MOST_CHANNELS:
-        choices["embedding_size"] = Chosen(64, f"{channels} channels: more than {MOST_CHANNELS} are mapped to fewer")
+    elif channels > MAX_CHANNELS:
+        choices["embedding_size"] = Chosen(64, f"{channels} channels: more than {MAX_CHANNELS} are mapped to fewer")
     if (features := WEIGHTS // classes) < FEATURES:
         choices["random_convolutions"] = Chosen(
             features, f"{classes:,} classes: features times classes are no more than {WEIGHTS:,} weights"

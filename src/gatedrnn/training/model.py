@@ -26,7 +26,7 @@ from gatedrnn.models.forecast_units import LOGGED, Scale
 from gatedrnn.models.known_regression import KnownRegression, effects_of, fit_known_regression
 from gatedrnn.models.modeling import GatedRNNPreTrainedModel
 from gatedrnn.models.opening import HEADS
-from gatedrnn.models.smoothing import LEAST_CHANGE, SMOOTHERS, SmoothingPast, smooth
+from gatedrnn.models.smoothing import MIN_CHANGE, SMOOTHERS, SmoothingPast, smooth
 from gatedrnn.models.structure import Parameters, Structure
 from gatedrnn.records import environment, naming, sync
 from gatedrnn.training.checkpoint import written_whole
@@ -34,7 +34,7 @@ from gatedrnn.training.result import RunResult
 from gatedrnn.training.settings import OF_TEXTS, RunSettings, in_flags
 from gatedrnn.training.text_parts import fill_tables, text_fields
 
-MOST_WINDOWS, TOGETHER = 512, 32
+MAX_WINDOWS, TOGETHER = 512, 32
 """Windows of training, spread over series and time; and those of a batch."""
 FARTHEST = 50.0
 """Errors count as no larger, in units of the series' own change."""
@@ -71,7 +71,7 @@ def typical_errors(data: TaskData) -> list[list[float]]:
     train = cast(Windows, data.train)
     config = GatedRNNForecastConfig(horizon=train.horizon, seasons=cast(list[int], data.model_inputs["seasons"]))
     every = train.training_places
-    places = every[np.unique(np.linspace(0, len(every) - 1, min(MOST_WINDOWS, len(every))).astype(int))]
+    places = every[np.unique(np.linspace(0, len(every) - 1, min(MAX_WINDOWS, len(every))).astype(int))]
     kinds = SMOOTHERS + len(config.periods)
     with torch.device("cpu"):  # a model may be built without memory
         sums, counts = (torch.zeros(config.horizon, kinds, dtype=torch.float64) for _ in range(2))
@@ -100,7 +100,7 @@ def _errors(
     future = torch.cat([units[:, units.shape[1] - origins + 1 :], labels], dim=1).unfold(1, config.horizon, 1)
     change = smoothed.change[:, -origins:, None, None]
     errors = (smoothed.ahead() - future.unsqueeze(3)).abs() / change
-    return errors.masked_fill(~(change > LEAST_CHANGE), torch.nan).double()
+    return errors.masked_fill(~(change > MIN_CHANGE), torch.nan).double()
 
 
 def build_config(run: RunSettings, data: TaskData) -> GatedRNNConfig:

@@ -18,13 +18,13 @@ from gatedrnn.unpacking import check_arrays
 OUTCOMES = "outcomes.npz"
 ERROR = 0.05
 """The share of intervals that leave out the truth."""
-FEWEST_DOCUMENTS = 20
+MIN_DOCUMENTS = 20
 """The fewest documents that are examples each: fewer are too few to stand for others: the text is cut into blocks
 then."""
-FEWEST_SERIES = 20
+MIN_SERIES = 20
 """The fewest series of forecasts that are examples each."""
-MOST_PIECES = 2000
-BLOCKS, SHORTEST_BLOCK = 200, 100
+MAX_PIECES = 2000
+BLOCKS, MIN_BLOCK = 200, 100
 """The most blocks of consecutive tokens, and the fewest tokens of one: more than the losses of tokens are correlated
 over."""
 
@@ -115,12 +115,12 @@ def of_text(losses: np.ndarray, starts: np.ndarray) -> Outcomes:
     """
     edges = np.asarray(starts) - 1
     edges = edges[edges < len(losses)]
-    if len(edges) >= FEWEST_DOCUMENTS:
-        unit = "document" if len(edges) <= MOST_PIECES else "group of documents"
-        if len(edges) > MOST_PIECES:
-            edges = edges[np.linspace(0, len(edges), MOST_PIECES, endpoint=False).astype(int)]
+    if len(edges) >= MIN_DOCUMENTS:
+        unit = "document" if len(edges) <= MAX_PIECES else "group of documents"
+        if len(edges) > MAX_PIECES:
+            edges = edges[np.linspace(0, len(edges), MAX_PIECES, endpoint=False).astype(int)]
     else:
-        length = max(SHORTEST_BLOCK, -(-len(losses) // BLOCKS))
+        length = max(MIN_BLOCK, -(-len(losses) // BLOCKS))
         edges, unit = np.arange(0, len(losses), length), f"block of {length:,} tokens"
     counts = np.diff(np.append(edges, len(losses)))
     return Outcomes(np.add.reduceat(losses.astype(np.float64), edges), counts, unit)
@@ -134,7 +134,7 @@ def of_windows(errors: np.ndarray, labels: np.ndarray, places: np.ndarray, horiz
         places: series and origin of each window, (windows, 2).
         horizon: the shortest block, since forecasts of neighbouring origins have most labels in common.
     """
-    if len(np.unique(places[:, 0])) >= FEWEST_SERIES:
+    if len(np.unique(places[:, 0])) >= MIN_SERIES:
         _, group, unit = *np.unique(places[:, 0], return_inverse=True), "series"
     else:
         times = places[:, 1] - places[:, 1].min()

@@ -25,7 +25,7 @@ from gatedrnn.training.sharing import in_turns
 
 PENALTIES = np.logspace(-3, 3, 10)
 """The penalties of the ridge, chosen by leaving one out."""
-MOST_ROWS = 5000
+MAX_ROWS = 5000
 """Series that are fitted, drawn where there are more: memory and time grow with their square."""
 SHARPEST = 16.0
 """Largest factor from a ridge's answers, which are about -1 and 1, to logits: where all are right when left out, no
@@ -58,7 +58,7 @@ def fit_convolution_path(path: ConvolutionPath, examples: Examples, seed: int) -
     from sklearn.preprocessing import StandardScaler
 
     generator = torch.Generator().manual_seed(seed)
-    rows = torch.randperm(len(examples), generator=generator)[:MOST_ROWS].numpy()
+    rows = torch.randperm(len(examples), generator=generator)[:MAX_ROWS].numpy()
     like = path.weight
     series = [path.scaled(torch.from_numpy(examples.inputs[row])[None], None).float() for row in rows]
     path.convolutions.fit(series, generator)

@@ -28,7 +28,7 @@ FEW, MANY = 1.0, 0.25
 """The shrinkages expected of a model with hardly a forecast to choose by, and of one with `ENOUGH_WINDOWS`: on panels
 of M1 and M3 a fourth was best or nearly so, whatever a validation part of some hundred series said."""
 ENOUGH_WINDOWS = 100
-MOST_WINDOWS = 2048
+MAX_WINDOWS = 2048
 """Forecasts that both are found from."""
 ENOUGH = 200
 """Errors of a step of the horizon, from which on it has factors of its own."""
@@ -53,7 +53,7 @@ class Errors(NamedTuple):
 def errors_of(model: GatedRNNForForecasting, windows: Windows, shrinkages: Sequence[float]) -> list[Errors]:
     """Errors of the forecasts of a part that the model was not trained on, or where they are few from all of its
     origins; in `eval()`, without factors of intervals; one of them for each shrinkage."""
-    places = windows.places if len(windows) >= ENOUGH_WINDOWS else windows.all_places(MOST_WINDOWS)
+    places = windows.places if len(windows) >= ENOUGH_WINDOWS else windows.all_places(MAX_WINDOWS)
     middle = model.config.levels.index(0.5)
     errors: list[list[Errors]] = [[] for _ in shrinkages]
     for rows in windows.in_batches(places):

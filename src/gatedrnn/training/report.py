@@ -25,9 +25,9 @@ from gatedrnn.training.result import Record, RunResult, Standing, read_record
 from gatedrnn.training.score import outcomes_of
 
 SHOWN = 6
-MOST_READ = 1000
+MAX_READ = 1000
 """The number of wrong examples that are read again to find the surest."""
-MOST_STEPS, MOST_CHANNELS, MOST_LETTERS = 2000, 100, 300
+MAX_STEPS, MAX_CHANNELS, MAX_LETTERS = 2000, 100, 300
 """The most steps, channels and letters of an example that is shown."""
 NONE = "–"
 """The mark of a text without a label."""
@@ -77,7 +77,7 @@ def write_hardest(path: Path) -> Hardest | None:
     for row, output in zip(worst.tolist(), outputs, strict=True):
         off, answer = _answer(test, row, output, names)
         if off:
-            text = data.texts["test"].texts[row][:MOST_LETTERS] if data.texts else None
+            text = data.texts["test"].texts[row][:MAX_LETTERS] if data.texts else None
             values = [] if data.texts else _values(test.inputs[row])
             wrong.append((off, Hard(row=row + 1, words=text, values=values, **answer._asdict())))
     wrong.sort(key=lambda example: -example[0])
@@ -91,10 +91,10 @@ def _may_be_hardest(test: Examples, outcomes: Outcomes) -> np.ndarray:
     """Rows to read again: those with the largest errors, those that were wrong, or the first ones where outcomes say
     neither."""
     if test.metric not in (None, "scaled_mae"):
-        return np.arange(min(len(test), MOST_READ))
+        return np.arange(min(len(test), MAX_READ))
     are_errors = test.are_numbers and not test.within
     off = outcomes.values if are_errors else outcomes.counts - outcomes.values
-    worst = np.argsort(-off, kind="stable")[: SHOWN if are_errors else MOST_READ]
+    worst = np.argsort(-off, kind="stable")[: SHOWN if are_errors else MAX_READ]
     return worst[off[worst] > 0]
 
 
@@ -126,7 +126,7 @@ def _can_be_shown(data: TaskData, test: Examples) -> bool:
 
 
 def _values(series: np.ndarray) -> list[list[float | None]]:
-    shown = series[:MOST_STEPS, :MOST_CHANNELS].T
+    shown = series[:MAX_STEPS, :MAX_CHANNELS].T
     return [[None if np.isnan(value) else float(value) for value in channel] for channel in shown]
 
 
@@ -195,7 +195,7 @@ def _coverage(coverage: dict[str, float]) -> go.Figure:
     return figure
 
 
-MOST_CONFUSED = 30
+MAX_CONFUSED = 30
 """Classes whose confusion is shown."""
 CURVES = 3
 """Channels that are drawn as such."""
@@ -256,7 +256,7 @@ def _class_rows(result: RunResult, names: list[str]) -> list[dict[str, str]]:
 def _confusion_rows(result: RunResult, names: list[str]) -> list[dict[str, str]]:
     """One row of text for each true class of the test; none where there are very many."""
     table = (result.confusion or {}).get("test", [])
-    if len(table) > MOST_CONFUSED:
+    if len(table) > MAX_CONFUSED:
         return []
     return [
         {"true \\ predicted": name} | {other: f"{count:,}" for other, count in zip(names, row, strict=True)}

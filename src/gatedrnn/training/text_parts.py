@@ -169,7 +169,7 @@ def class_ratios(texts: Sequence[np.ndarray], labels: np.ndarray, vocabulary: in
 
 COMPOSED, LINEAR = (1, 4), (2, 5)
 """Characters of the n-grams that tokens are composed of, and that a linear path reads."""
-MOST_PAIRS, MOST_GRAMS = 100_000, 100_000
+MAX_PAIRS, MAX_GRAMS = 100_000, 100_000
 """The most pairs (and as many triples), and n-grams of a linear path."""
 STRENGTH, PENALTY = 10.0, 1.0
 """The strength of a linear path's logistic regression, scikit-learn's C, and the penalty of its ridge regression,
@@ -325,14 +325,14 @@ def _composed(data: TaskData, most: int) -> GramTable:
 @lru_cache(maxsize=2)
 def _linear(data: TaskData) -> LinearTables:
     tokens, texts = _tokens(data), _examples(data).inputs
-    pairs, triples = frequent_pairs(texts, len(tokens), MOST_PAIRS), None
+    pairs, triples = frequent_pairs(texts, len(tokens), MAX_PAIRS), None
     if data.undivided:
-        triples = frequent_triples(texts, pairs, len(tokens), MOST_PAIRS)
+        triples = frequent_triples(texts, pairs, len(tokens), MAX_PAIRS)
         # The n-grams of letters are pairs and triples; where nearly all tokens are letters, those within the few words
         # and numbers between them would weigh as much as the text.
         some_words = 1 - data.undivided_share >= MIN_SHARE
         tokens = [token if some_words and len(token) > 1 and not is_letter(token) else PAD for token in tokens]
-    return LinearTables(pairs, triples, gram_table(tokens, _occurrences(data).tolist(), *LINEAR, most=MOST_GRAMS))
+    return LinearTables(pairs, triples, gram_table(tokens, _occurrences(data).tolist(), *LINEAR, most=MAX_GRAMS))
 
 
 def _examples(data: TaskData) -> Examples:

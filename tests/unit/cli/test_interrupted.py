@@ -40,14 +40,14 @@ def weights_of(run):
 
 
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("undisturbed") / "run"
+def gc_paused(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("gc_paused") / "run"
     call("train", *FLAGS, "--output", folder, "--baselines", "none")
     return weights_of(folder)
 
 
 @pytest.mark.parametrize("phase", PHASES)
-def test_a_run_goes_on_by_what_was_printed_in_whatever_part_it_was_interrupted(phase, undisturbed, tmp_path, capsys):
+def test_a_run_goes_on_by_what_was_printed_in_whatever_part_it_was_interrupted(phase, gc_paused, tmp_path, capsys):
     run, (owner, name) = tmp_path / "a run", PHASES[phase]
     arguments = ["train", *FLAGS, "--output", run, *(["--baselines", "plain"] if phase == "baselines" else [])]
     with pytest.MonkeyPatch.context() as patch:
@@ -60,7 +60,7 @@ def test_a_run_goes_on_by_what_was_printed_in_whatever_part_it_was_interrupted(p
     # `call` leaves baselines out where the command does not name them; a printed one names what was named.
     assert command is None or ("none" in command) == (phase != "baselines")
     call(*(command or arguments), *(["--baselines", "none"] if phase == "baselines" else []))
-    assert weights_of(run) == undisturbed
+    assert weights_of(run) == gc_paused
     assert not any(run.glob("**/*writing*"))
 
 

@@ -9,7 +9,7 @@ from text_files import refused, same
 from gatedrnn.data import data_settings, load_task
 from gatedrnn.data.probes import IGNORED, PROBES, labels_in, scaled
 from gatedrnn.data.probes.suite import elements, neighbours
-from gatedrnn.data.probes.task import LABELS, MOST_ROWS, STEPS_PER_EPOCH, TOKENS, VALIDATED
+from gatedrnn.data.probes.task import LABELS, MAX_ROWS, STEPS_PER_EPOCH, TOKENS, VALIDATED
 from gatedrnn.errors import UsageError
 
 ROWS, LENGTH = 50, 40
@@ -173,7 +173,7 @@ def test_tests_are_at_the_training_length_and_wherever_asked_long_ones_with_fewe
         assert list(splits) == ["validation", "test", *(f"test_{length}" for length in expected[2:])]
         assert [set(split.lengths.tolist()) for split in splits.values()] == [{length} for length in expected]
     splits = task_of(test_lengths=(TOKENS // 4, 2 * TOKENS)).evaluation
-    assert [len(split) for split in splits.values()] == [VALIDATED, MOST_ROWS, 4, 1]
+    assert [len(split) for split in splits.values()] == [VALIDATED, MAX_ROWS, 4, 1]
     for name in ("mqar", "missing-duplicate", "adding", "copying", "parity"):
         labels = {"labels": "last"} if name == "parity" else {}
         assert labels_in(task_of(name, test_lengths=(4096,), **labels).evaluation["test_4096"]) >= LABELS

@@ -26,7 +26,7 @@ from gatedrnn.data.corpus import read_corpus
 from gatedrnn.data.files import Wanted, read_file
 from gatedrnn.data.images import load_mnist
 from gatedrnn.data.text import AG_NEWS, load_ag_news, load_text_classification
-from gatedrnn.data.tokenizers import LONGEST_WORD, PAD, SPECIAL, UNK, learn_tokenizer
+from gatedrnn.data.tokenizers import MAX_WORD, PAD, SPECIAL, UNK, learn_tokenizer
 
 ENDINGS = (".csv", ".tsv", ".jsonl", ".json", ".parquet")
 AWKWARD = [
@@ -446,7 +446,7 @@ def test_pieces_keep_known_words_whole_and_read_others_as_the_longest_parts_that
             at = [(word.find(token.removeprefix("##"), token.startswith("##")), word) for word in words]
             assert sum(place > 0 if token.startswith("##") else place == 0 for place, _ in at) >= 2
     assert tokenizer.tokenize("paint\u00df") == [UNK], "a character that training never saw"
-    assert max(len(token.removeprefix("##")) for token in words_of(tokenizer)) <= LONGEST_WORD
+    assert max(len(token.removeprefix("##")) for token in words_of(tokenizer)) <= MAX_WORD
     assert tokenizer.decode(tokenizer("Painter, repaint!")["input_ids"]) == "painter , repaint !"
 
 

@@ -24,7 +24,7 @@ if sys.argv[2] == "ahead":
         step()
 else:
     step()
-    forms = (loops.RUN.alone, loops.RUN.shared, loops.RUN_BACKWARD.alone, loops.RUN_BACKWARD.shared)
+    forms = (loops.RUN.serial, loops.RUN.parallel, loops.RUN_BACKWARD.serial, loops.RUN_BACKWARD.parallel)
     print(*(sum(form.stats.cache_misses.values()) for form in forms))
 """
 
@@ -45,7 +45,7 @@ def test_another_process_loads_all_kernels_recorded_and_a_line_is_logged_first(c
 def test_nothing_runs_while_calls_are_recorded():
     kernel = threads.Kernel(lambda *_: pytest.fail("was run"), None)
     with threads.recording() as recorded:
-        threads.share_out(kernel, 5, 3, "an argument")
+        threads.parallel_for(kernel, 5, 3, "an argument")
         assert not rows.row_address(row.ADD, "never compiled", ("float32", "float32"))
     assert recorded.calls == [threads.Call(kernel, 3, ("an argument",))]
     assert [source.name for source in recorded.rows] == ["never_compiled_add"]

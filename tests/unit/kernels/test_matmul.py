@@ -55,8 +55,8 @@ def test_outputs_first_and_second_gradients_are_those_of_a_linear_map(layout, bi
 def test_products_over_rows_add_up_in_whatever_has_more_columns(wide):
     left, right = torch.randn(5_000, 40 if wide else 90), torch.randn(5_000, 90 if wide else 40)
     exact, total = left.double().t() @ right.double(), torch.ones(left.shape[1], right.shape[1])
-    matmul.add_product_over_rows(total, left, right)
-    assert_equal_within(matmul.product_over_rows(left, right), exact, torch.float32, "product", gradient=True)
+    matmul.add_weight_grad(total, left, right)
+    assert_equal_within(matmul.weight_grad(left, right), exact, torch.float32, "product", gradient=True)
     assert_equal_within(total - 1, exact, torch.float32, "sum", gradient=True)
     out = torch.empty(5_000, 70)
     matmul.product_into(out, left, matrix := torch.randn(70, left.shape[1]))
@@ -80,8 +80,8 @@ def test_parts_of_tensors_are_multiplied_right_by_factors_whose_rows_or_columns_
     x, weight, narrow = PARTS[first](2_000, 96), PARTS[second](80, 96), PARTS[second](2_000, 80)
     works = {
         "rows": (matmul.product, lambda one, other: one @ other.t(), x, weight),
-        "gradient": (matmul.product_over_rows, lambda one, other: one.t() @ other, x, narrow),
-        "gradient, turned": (matmul.product_over_rows, lambda one, other: one.t() @ other, narrow, x),
+        "gradient": (matmul.weight_grad, lambda one, other: one.t() @ other, x, narrow),
+        "gradient, turned": (matmul.weight_grad, lambda one, other: one.t() @ other, narrow, x),
     }
     for name, (ours, torchs, one, other) in works.items():
         exact = torchs(one.double(), other.double())

@@ -19,7 +19,7 @@ def test_every_item_is_done_once_in_the_pool(monkeypatch):
     for items, count in product((1, 2, 7, 100), (1, 2, 3, 16)):
         parts = []
         kernel = threads.Kernel(*[lambda first, last, step, parts=parts: parts.append(range(first, last, step))] * 2)
-        threads.share_out(kernel, items, count, 1)
+        threads.parallel_for(kernel, items, count, 1)
         assert sorted(item for part in parts for item in part) == list(range(items)), (items, count)
         assert len(parts) == min(items, count)
 

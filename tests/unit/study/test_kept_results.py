@@ -30,7 +30,7 @@ RECORDS = {
 KEPT = [path for path in sorted(RESULTS.rglob("*")) if path.name in RECORDS]
 STUDIES = sorted({path.parent for path in KEPT if path.name in ("results.json", "probes.json")})
 RUNS = sorted({path.parents[1] for path in KEPT if path.name == "result.json"})
-MOST_BYTES, MOST_PICTURES = 300_000, 2
+MAX_BYTES, MAX_PICTURES = 300_000, 2
 BEFORE_COMMITS = "2026-11-26"
 """Records of days before name no commit."""
 COMMITLESS = {"bench"}
@@ -91,8 +91,8 @@ def test_kept_records_load_and_nothing_of_them_is_lost_and_studies_are_small():
         assert same_but_for_defaults(held, record.model_dump(mode="json")), name_of(path)
     for folder in {*STUDIES, *(path for path in RESULTS.iterdir() if path.is_dir())}:
         own = [path for path in folder.iterdir() if path.is_file()]
-        assert sum(path.stat().st_size for path in own) <= MOST_BYTES, name_of(folder)
-        assert sum(path.suffix in (".png", ".svg") for path in own) <= MOST_PICTURES, name_of(folder)
+        assert sum(path.stat().st_size for path in own) <= MAX_BYTES, name_of(folder)
+        assert sum(path.suffix in (".png", ".svg") for path in own) <= MAX_PICTURES, name_of(folder)
 
 
 def test_kept_reports_and_tables_of_runs_are_made_from_the_kept_records(capsys):

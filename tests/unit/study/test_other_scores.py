@@ -54,7 +54,7 @@ def hardly_fitted(refits):
     """Fit DLinear in a part of its steps, and others to few windows: that is enough to be shown."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(forecast_baselines, "STEPS", 50)
-        patch.setattr(forecast_baselines, "MOST_REFITS", refits)
+        patch.setattr(forecast_baselines, "MAX_REFITS", refits)
         yield
 
 

@@ -6,7 +6,7 @@ import torch
 
 from gatedrnn.data import data_settings, load_task
 from gatedrnn.models import GatedRNNForecastConfig, GatedRNNForForecasting
-from gatedrnn.models.smoothing import LEAST_CHANGE, SMOOTHED, SMOOTHERS
+from gatedrnn.models.smoothing import MIN_CHANGE, SMOOTHED, SMOOTHERS
 from gatedrnn.training.model import FARTHEST, LEAST, PRIOR, typical_errors
 
 LAST = SMOOTHED.index(1.0)
@@ -45,7 +45,7 @@ def test_they_are_the_mean_errors_by_step_from_every_origin_of_training(series, 
                 read = model.read(torch.from_numpy(window[None]), scale=scale)
                 ahead = read.scale.original(read.smoothed.ahead()[:, 0].double())[0].numpy()
             unit = float(read.smoothed.change[0, -1] * read.scale.deviation[0, 0])
-            if read.smoothed.change[0, -1] <= LEAST_CHANGE:  # there was none yet
+            if read.smoothed.change[0, -1] <= MIN_CHANGE:  # there was none yet
                 continue
             for step in range(min(4, stop - origin)):
                 for kind in range(SMOOTHERS + 1):

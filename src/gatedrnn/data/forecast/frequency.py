@@ -14,7 +14,7 @@ import pandas as pd
 from pandas.tseries.frequencies import to_offset
 from pandas.tseries.offsets import Day, LastWeekOfMonth, Tick
 
-from gatedrnn.data.times import FIRST_YEAR, LAST_YEAR, MOST_DECIMALS, TimeForm, decimals_of
+from gatedrnn.data.times import FIRST_YEAR, LAST_YEAR, MAX_DECIMALS, TimeForm, decimals_of
 from gatedrnn.errors import DataError
 
 NUMBERS = "numbers"
@@ -44,19 +44,19 @@ PATTERNS: Mapping[str, tuple[int, int]] = {
 """The steps of two periods, by the base of pandas' offset: after how many a pattern repeats, and how many a year has
 (of days: whole weeks)."""
 MINUTE, HOUR, DAY, WEEK = (int(pd.Timedelta(1, unit).value) for unit in ("min", "h", "D", "W"))
-LONGEST_SEASON = 400
+MAX_SEASON = 400
 """Steps, of a season that is guessed."""
-OF_A_YEAR, MOST_ROUNDED_YEAR = (4, 12, 52), 0.005
+OF_A_YEAR, MAX_ROUNDED_YEAR = (4, 12, 52), 0.005
 """Steps that a year of fractions may have: quarters, months, weeks; and how far a year of them may be off."""
-LONGEST_STEP = 1 << 63
+MAX_STEP = 1 << 63
 """The longest step, as a number or in nanoseconds."""
-MOST_ROUNDED = 0.125
+MAX_ROUNDED = 0.125
 """The largest rounding error, as a fraction of a step: the last decimal of times such as 0.333."""
-MOST_GATHERED = 1e-6
+MAX_GATHERED = 1e-6
 """The fraction of a step by which a sum of binary fractions may be off."""
-MOST_STEPS = 1 << 53
+MAX_STEPS = 1 << 53
 """The most steps between numbers that are not whole: a float counts no further."""
-MOST_PARTS = 1_000
+MAX_PARTS = 1_000
 """A step such as 1/3 of a unit is a fraction of so many parts at most."""
 
 
@@ -97,7 +97,7 @@ class Frequency:
     def form(self, form: TimeForm) -> TimeForm:
         """The form in which times are written, with the decimals of numbers between them that no row has."""
         decimals = decimals_of(np.array([self.step], np.float64)) if self.name == NUMBERS else 0
-        few = decimals <= MOST_DECIMALS or not form.decimals
+        few = decimals <= MAX_DECIMALS or not form.decimals
         return replace(form, decimals=max(form.decimals, decimals)) if few else form
 
     def places(self, times: np.ndarray) -> np.ndarray:
@@ -165,7 +165,7 @@ class Frequency:
         """Itself, or with the steps of a year where times are years with a fraction of quarters, months or weeks."""
         if self.name != NUMBERS or not FIRST_YEAR <= times[0] <= times[-1] <= LAST_YEAR:
             return self
-        count = next((count for count in OF_A_YEAR if abs(count * self.step - 1) < MOST_ROUNDED_YEAR), None)
+        count = next((count for count in OF_A_YEAR if abs(count * self.step - 1) < MAX_ROUNDED_YEAR), None)
         exact = self if count is None else replace(self, step=1 / count)
         return replace(exact if (exact.places(times) >= 0).all() else self, of_a_year=count)
 
@@ -192,7 +192,7 @@ class Frequency:
             tuple(round(whole / nanoseconds) for whole in wholes if whole % nanoseconds == 0)
             for wholes in ((DAY, WEEK), (HOUR,), (MINUTE,))
         ]
-        periods = [tuple(count for count in several if 1 < count <= LONGEST_SEASON) for several in counts]
+        periods = [tuple(count for count in several if 1 < count <= MAX_SEASON) for several in counts]
         return next((several for several in periods if several), (1,))
 
 
@@ -214,7 +214,7 @@ def as_frequency(name: str) -> Frequency:
                 "numbers"
             ) from error
     step = frequency.step if frequency.name == NUMBERS else frequency.nanoseconds or _offset(frequency.name).n
-    if not 0 < step < LONGEST_STEP:
+    if not 0 < step < MAX_STEP:
         raise DataError(f"--frequency {name}: the step must be above 0, and at most what 64 bits hold")
     return frequency
 
@@ -259,10 +259,10 @@ def _of_fractions(times: np.ndarray) -> Iterator[Frequency]:
     yield Frequency(NUMBERS, round(shortest, decimals_of(times)))
     with np.errstate(over="ignore"):
         steps = float(np.rint(np.diff(times) / shortest).sum())
-    if steps > MOST_STEPS:
+    if steps > MAX_STEPS:
         return
     mean = float(times[-1] - times[0]) / steps
-    fraction = float(Fraction(mean).limit_denominator(MOST_PARTS))
+    fraction = float(Fraction(mean).limit_denominator(MAX_PARTS))
     yield Frequency(NUMBERS, fraction if abs(fraction - mean) * steps <= _rounding(times, mean) else mean)
 
 
@@ -318,7 +318,7 @@ def _places_of_fractions(times: np.ndarray, step: float) -> np.ndarray:
     """`Frequency.places` of numbers that are not whole: they may be off by their own rounding, never more."""
     with np.errstate(over="ignore"):
         steps = np.concatenate([[0], np.rint(np.diff(times) / step).cumsum()])
-    if steps[-1] > MOST_STEPS:
+    if steps[-1] > MAX_STEPS:
         return np.full(len(times), -1)
     return np.where(np.abs(times - times[0] - step * steps) <= _rounding(times, step), steps, -1).astype(np.int64)
 
@@ -328,11 +328,11 @@ def _rounding(times: np.ndarray, step: float) -> float:
     last decimal where the step, such as 1/3, has more decimals than they.
     """
     decimals, binary = decimals_of(times), float(np.spacing(np.abs(times).max()))
-    if decimals > MOST_DECIMALS:
-        return max(4 * binary, min(len(times) * binary, MOST_GATHERED * step))
+    if decimals > MAX_DECIMALS:
+        return max(4 * binary, min(len(times) * binary, MAX_GATHERED * step))
     decimal = 10.0**-decimals
     written = abs(step / decimal - round(step / decimal)) < 1e-6
-    return min(4 * binary if written or decimal > MOST_ROUNDED * step else decimal, MOST_ROUNDED * step)
+    return min(4 * binary if written or decimal > MAX_ROUNDED * step else decimal, MAX_ROUNDED * step)
 
 
 def _unit(times: np.ndarray) -> str:

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-MOST_SERIES = 50
+MAX_SERIES = 50
 """The most series that are looked at, evenly over a table."""
-LEAST_SEASONS = 3
+MIN_SEASONS = 3
 """A season that is guessed must fit so many times into the training part of the longest series."""
 SIGNIFICANT = 1.645
 """Standard errors of an autocorrelation, by which it must exceed others: one side of 5 %."""
@@ -34,15 +34,15 @@ def seasons_of(series: Sequence[np.ndarray], usual: Sequence[int]) -> tuple[int,
         usual: seasons of such times, the shortest first; (1,) for none.
     """
     longest = max(map(len, series))
-    fitting = [season for season in usual if season == 1 or LEAST_SEASONS * season <= longest]
+    fitting = [season for season in usual if season == 1 or MIN_SEASONS * season <= longest]
     if not fitting:
         return (usual[0],) if usual[0] <= longest else (1,)
-    looked_at = [series[index] for index in np.unique(np.linspace(0, len(series) - 1, MOST_SERIES).round().astype(int))]
+    looked_at = [series[index] for index in np.unique(np.linspace(0, len(series) - 1, MAX_SERIES).round().astype(int))]
     if fitting == [1]:
         if (shortest := clear_season(looked_at)) is None:
             return (1,)
         # Numbers of hours are days of 24 and weeks of 168, and nothing but the values says so.
-        fitting = [shortest, *([DAYS * shortest] if LEAST_SEASONS * DAYS * shortest <= longest else [])]
+        fitting = [shortest, *([DAYS * shortest] if MIN_SEASONS * DAYS * shortest <= longest else [])]
     first, *others = fitting
     return (first, *(season for season in others if is_shown(looked_at, season, first)))
 
@@ -52,7 +52,7 @@ def is_shown(series: Sequence[np.ndarray], season: int, shorter: int) -> bool:
     after it, the shorter season and a line taken out. A test against 0 would see a week in whatever changes slowly."""
     votes = []
     for values in series:
-        if len(values) >= LEAST_SEASONS * season:
+        if len(values) >= MIN_SEASONS * season:
             correlations = autocorrelations(_without(values, shorter), season + shorter)
             beside = max(correlations[season - shorter], correlations[season + shorter])
             votes.append(correlations[season] - beside > SIGNIFICANT / np.sqrt(len(values)))
@@ -64,7 +64,7 @@ def clear_season(series: Sequence[np.ndarray]) -> int | None:
     twice that lag."""
     clear_peaks = []
     for values in series:
-        longest = min(LONGEST, len(values) // (LEAST_SEASONS + 1))
+        longest = min(LONGEST, len(values) // (MIN_SEASONS + 1))
         correlations = autocorrelations(_without_line(values), 2 * longest)
         peaks = [
             lag for lag in range(2, longest + 1) if correlations[lag] == correlations[max(1, lag - 2) : lag + 3].max()

@@ -32,9 +32,9 @@ from gatedrnn.extras import require
 from gatedrnn.records import Json
 
 TARGET_COLUMNS = ("y", "value", "target")
-FEWEST_STEPS = 3
+MIN_STEPS = 3
 """The fewest steps of each series, where none of the columns has a usual name for them."""
-MOST_GAPS = 20
+MAX_GAPS = 20
 """Times of a series' grid over times that are in the file, at most: beyond, the frequency is wrong."""
 
 
@@ -207,7 +207,7 @@ def _column_of_series(data: RawTable, place: str, names: Sequence[str], order: n
         _, first, inverse, counts = np.unique(values, return_index=True, return_inverse=True, return_counts=True)
         rows = np.lexsort((order, inverse))
         again = (inverse[rows][1:] == inverse[rows][:-1]) & (order[rows][1:] == order[rows][:-1])
-        if len(counts) > 1 and counts.min() >= FEWEST_STEPS and not again.any():
+        if len(counts) > 1 and counts.min() >= MIN_STEPS and not again.any():
             names_by_bytes.setdefault(first[inverse].tobytes(), name)
     if len(names_by_bytes) > 1:
         several = ", ".join(map(repr, names_by_bytes.values()))
@@ -270,7 +270,7 @@ def _suits(frequency: Frequency, times: np.ndarray) -> bool:
 
 
 def _most_steps(times: np.ndarray) -> int:
-    return MOST_GAPS * len(times) + 1000
+    return MAX_GAPS * len(times) + 1000
 
 
 def _named_frequency(name: str, rows_of_series: list[_Rows], columns: Columns, times: Times, path: Path) -> Frequency:

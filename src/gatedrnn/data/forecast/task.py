@@ -23,13 +23,13 @@ from gatedrnn.records import Json
 
 WITHOUT_SEASON, USUAL_CONTEXT = 8, 120
 """Steps of a horizon and of a context that nothing else is known of."""
-MOST_OF_FOUR = 256
+MAX_OF_FOUR = 256
 """Steps that a context of four seasons may have; longer ones are of two."""
 BESIDE_SHORTER = 1.5
 """The part of a context in longest seasons, where shorter ones tell the most: a longer context leaves fewer windows."""
-FEWEST_ORIGINS, MOST_FORECASTS = 24, 2048
+MIN_ORIGINS, MAX_FORECASTS = 24, 2048
 """Forecasts in a window of training: all, as long as they are not too many steps together."""
-LEAST_STEPS = 3
+MIN_STEPS = 3
 """Steps of training of any series: a shorter one has no part in validation and test."""
 
 
@@ -76,7 +76,7 @@ def load_forecast(settings: ForecastTask) -> TaskData:
     seasons = asked or usual
     longest = int(cuts.stop.max()) - (horizon if cuts.parts() else 1)
     context = settings.context or max(1, min(max(_steps_of_seasons(seasons), 2 * horizon, USUAL_CONTEXT), longest))
-    origins = min(context, settings.origins or max(FEWEST_ORIGINS, MOST_FORECASTS // horizon))
+    origins = min(context, settings.origins or max(MIN_ORIGINS, MAX_FORECASTS // horizon))
     said = " and ".join(map(str, seasons))
     if counted := _counted(table, learned):
         notes.append("No value of training is below 0 and some are 0: no forecast is below 0 either.")
@@ -272,16 +272,16 @@ def _cuts(
         return np.full_like(of, asked) if asked else np.maximum(horizon, np.round(fraction * of).astype(of.dtype))
 
     test = test_lengths if test_lengths is not None else steps(settings.test_steps, settings.test_fraction, whole)
-    test = np.where(whole - test < LEAST_STEPS, 0, test) if test_lengths is None else test
+    test = np.where(whole - test < MIN_STEPS, 0, test) if test_lengths is None else test
     validation = steps(settings.validation_steps, settings.validation_fraction, whole - test)
-    validation = np.where(whole - test - validation < LEAST_STEPS, 0, validation)
+    validation = np.where(whole - test - validation < MIN_STEPS, 0, validation)
     lacking = not test.any() or not validation.any()
     if lacking and (settings.test_steps or settings.validation_steps or test_lengths is not None):
         longest = int(whole.argmax())
         raise DataError(
             f"{table.source['name']}: no series is long enough for a horizon of {horizon}: the longest, "
             f"{table.series[longest].name}, has {whole[longest]:,} steps, and training, validation and test need "
-            f"{LEAST_STEPS + int(validation[longest] or horizon) + int(test[longest] or horizon):,}; take a shorter "
+            f"{MIN_STEPS + int(validation[longest] or horizon) + int(test[longest] or horizon):,}; take a shorter "
             "--horizon or shorter splits"
         )
     if settings.train_steps:
@@ -311,7 +311,7 @@ def _steps_of_seasons(seasons: Sequence[int]) -> int:
     """Return how many steps of context the seasons ask for, the shortest first."""
     if len(seasons) > 1:
         return max(2 * seasons[0], math.ceil(BESIDE_SHORTER * seasons[-1]))
-    return max(2 * seasons[0], min(4 * seasons[0], MOST_OF_FOUR))
+    return max(2 * seasons[0], min(4 * seasons[0], MAX_OF_FOUR))
 
 
 def _seasons(

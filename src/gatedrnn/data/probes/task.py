@@ -15,7 +15,7 @@ from gatedrnn.data.task import TaskData
 from gatedrnn.errors import DataError
 
 STEPS_PER_EPOCH = 100
-MOST_ROWS, TOKENS, LABELS = 2_000, 2**18, 256
+MAX_ROWS, TOKENS, LABELS = 2_000, 2**18, 256
 """The most rows of a test, the most steps of all of them together, and the fewest labels, for which there may be more
 steps."""
 VALIDATED = 500
@@ -69,7 +69,7 @@ def load_probe(settings: ProbeTask) -> TaskData:
     if settings.labels == "last" and not every_step:
         raise DataError(f"--labels last: {probe.name} does not have a label at every step; leave it at every")
 
-    def fixed(stream: int, length: int, most: int = MOST_ROWS) -> Examples:
+    def fixed(stream: int, length: int, most: int = MAX_ROWS) -> Examples:
         random = np.random.default_rng([settings.split_seed, stream, length])
         few = probe.answers or (1 if settings.labels == "last" else length)
         rows = max(1, min(most, TOKENS // length), -(-LABELS // few))

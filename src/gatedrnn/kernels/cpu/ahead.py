@@ -30,20 +30,20 @@ CHILD = "from gatedrnn.kernels.cpu.ahead import compile_for_parent; compile_for_
 
 
 class Form(NamedTuple):
-    """A kernel by its name, for one tuple of argument types; with the shared form for several threads."""
+    """A kernel by its name, for one tuple of argument types; with the parallel form for several threads."""
 
     kernel: str
     arguments: Any
     """Numba's type of the tuple of arguments."""
-    shared: bool
+    parallel: bool
 
     @property
     def signatures(self) -> list[tuple[Any, tuple[Any, ...]]]:
         """Functions and argument types."""
         import_module(f"gatedrnn.{self.module}")  # in another process it is not there yet
         whole, kernel = types.int64, KERNELS[self.kernel]
-        alone = kernel.alone, (whole, whole, *self.arguments.types)
-        return [alone, *([(kernel.shared, (whole, whole, whole, self.arguments))] if self.shared else [])]
+        serial = kernel.serial, (whole, whole, *self.arguments.types)
+        return [serial, *([(kernel.parallel, (whole, whole, whole, self.arguments))] if self.parallel else [])]
 
     @property
     def module(self) -> str:
@@ -53,7 +53,7 @@ class Form(NamedTuple):
     @property
     def length(self) -> int:
         """Bytes of code: longer sources take longer."""
-        return len(KERNELS[self.kernel].alone.py_func.__code__.co_code)
+        return len(KERNELS[self.kernel].serial.py_func.__code__.co_code)
 
     def is_compiled(self) -> bool:
         return all(function.is_compiled(wanted) for function, wanted in self.signatures)

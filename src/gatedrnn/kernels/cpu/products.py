@@ -15,7 +15,7 @@ from numba.extending import intrinsic
 from torch import Tensor
 
 from gatedrnn.kernels.cpu.compile import FAST, INLINED, compiled
-from gatedrnn.kernels.cpu.threads import Kernel, share_out, threads_for
+from gatedrnn.kernels.cpu.threads import Kernel, parallel_for, threads_for
 from gatedrnn.kernels.cpu.views import clear, flat
 
 _FEATURES = llvmlite.binding.get_host_cpu_features()
@@ -43,7 +43,7 @@ def packed(matrix: Tensor, transposed: bool = False) -> Any:
     wide = padded(columns, matrix.element_size())
     panels = matrix.new_empty(inner * wide)
     items = wide // padded(1, matrix.element_size())
-    share_out(_PACK, items, threads_for(matrix.numel()), flat(matrix), flat(panels), inner, columns, transposed)
+    parallel_for(_PACK, items, threads_for(matrix.numel()), flat(matrix), flat(panels), inner, columns, transposed)
     return flat(panels)
 
 

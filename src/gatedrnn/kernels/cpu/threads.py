@@ -34,27 +34,27 @@ WORD, HALF_WORD, POINTER = ir.IntType(64), ir.IntType(32), cgutils.voidptr_t
 class Kernel(NamedTuple):
     """A compiled function in two forms; `KERNELS` has all of them."""
 
-    alone: Any
+    serial: Any
     """Called with (first, last, *arguments) for the work items from first to last."""
-    shared: Any
+    parallel: Any
     """Called with (begin, items, parts, *arguments) for all items, on an OpenMP team, see `on_team`."""
 
     @classmethod
     def of(cls, kernel: CompiledFunction) -> "Kernel":
         """Both forms of a function of (first, last, *arguments)."""
-        both = KERNELS[kernel.name] = cls(kernel, SharedForm(kernel))
+        both = KERNELS[kernel.name] = cls(kernel, ParallelForm(kernel))
         return both
 
     @property
     def name(self) -> str:
-        return str(self.alone.name)
+        return str(self.serial.name)
 
 
 KERNELS: dict[str, Kernel] = {}
 
 
 class Call(NamedTuple):
-    """A call of `share_out` that was recorded and not run."""
+    """A call of `parallel_for` that was recorded and not run."""
 
     kernel: Kernel
     threads: int
@@ -74,7 +74,7 @@ _recorded: ContextVar[Recorded | None] = ContextVar("recorded", default=None)
 
 @contextmanager
 def recording() -> Iterator[Recorded]:
-    """Have `share_out` record its calls and run nothing: results are whatever memory holds."""
+    """Have `parallel_for` record its calls and run nothing: results are whatever memory holds."""
     recorded = Recorded([], [])
     token = _recorded.set(recorded)
     try:
@@ -94,17 +94,17 @@ def threads_for(elements: int) -> int:
     return torch.get_num_threads() if elements >= WORTH_A_THREAD else 1
 
 
-def share_out(kernel: Kernel, items: int, threads: int, *arguments: Any) -> None:
+def parallel_for(kernel: Kernel, items: int, threads: int, *arguments: Any) -> None:
     """Run a kernel over all items, in up to `threads` parts at once."""
     threads = min(threads, items)
     if (recorded := _recorded.get()) is not None:
         recorded.calls.append(Call(kernel, threads, arguments))
     elif threads <= 1:
-        kernel.alone(0, items, *arguments)
+        kernel.serial(0, items, *arguments)
     elif (begin := team(os.getpid())) is not None:
-        kernel.shared(begin, items, threads, *arguments)
+        kernel.parallel(begin, items, threads, *arguments)
     else:
-        _in_pool(kernel.alone, items, threads, arguments)
+        _in_pool(kernel.serial, items, threads, arguments)
 
 
 @cache
@@ -178,19 +178,19 @@ def symbol(kernel: Any, argument_types: Any) -> str:
     return f"{kernel.py_func.__module__}.{kernel.py_func.__qualname__}-{key}"
 
 
-class SharedForm(CompiledFunction):
+class ParallelForm(CompiledFunction):
     """A kernel as a function of (begin, items, parts, *arguments), see `on_team`.
 
     It holds the kernel's name and no copy of its code, which would be compiled once more.
     """
 
     def __init__(self, kernel: CompiledFunction) -> None:
-        def shared(begin: int, items: int, parts: int, *arguments: Any) -> None:
+        def parallel(begin: int, items: int, parts: int, *arguments: Any) -> None:
             _on_team_by_name(kernel, begin, items, parts, arguments)
 
-        shared.__module__ = kernel.py_func.__module__
-        shared.__qualname__ = f"{kernel.py_func.__qualname__}.shared"
-        super().__init__(shared, targetoptions={**FAST, "nopython": True, "boundscheck": None})
+        parallel.__module__ = kernel.py_func.__module__
+        parallel.__qualname__ = f"{kernel.py_func.__qualname__}.parallel"
+        super().__init__(parallel, targetoptions={**FAST, "nopython": True, "boundscheck": None})
         self._kernel = kernel
 
     def compile(self, sig: Any) -> Any:

@@ -16,7 +16,7 @@ INTERPRETED: bool = triton.knobs.runtime.interpret
 """Whether kernels run as Python on the CPU (TRITON_INTERPRET=1, read once, before triton is first imported)."""
 CHUNK_MULTIPLE = 64
 """A chunk is a multiple of it, so that every TIME below divides a chunk."""
-SHORTEST_CHUNK = 256
+MIN_CHUNK = 256
 """Steps below which cutting costs more launches than it saves waiting."""
 USUAL_CHANNELS = 64
 """Channels a program is taken to have when programs are counted before their sizes are chosen."""
@@ -71,7 +71,7 @@ def divide_time(batch: int, steps: int, channels: int, device: torch.device, chu
     rows = batch * triton.cdiv(channels, USUAL_CHANNELS)
     if chunk is None:
         wanted = 1 if 2 * rows >= processors else triton.cdiv(2 * processors, rows)
-        chunk = max(SHORTEST_CHUNK, CHUNK_MULTIPLE * triton.cdiv(steps, wanted * CHUNK_MULTIPLE))
+        chunk = max(MIN_CHUNK, CHUNK_MULTIPLE * triton.cdiv(steps, wanted * CHUNK_MULTIPLE))
         chunk = steps if wanted == 1 else chunk
     elif chunk < 1 or chunk % CHUNK_MULTIPLE:
         raise ValueError(f"chunk must be a positive multiple of {CHUNK_MULTIPLE}, got {chunk}")

@@ -12,7 +12,7 @@ from torch import Tensor
 from gatedrnn.equations import BlockKernel
 from gatedrnn.kernels.cpu.compile import FAST, INLINED, compiled
 from gatedrnn.kernels.cpu.functions import ONE, TWO, ZERO, exp, flush_denormals, restore_denormals
-from gatedrnn.kernels.cpu.threads import Kernel, share_out, threads_for
+from gatedrnn.kernels.cpu.threads import Kernel, parallel_for, threads_for
 from gatedrnn.kernels.cpu.views import LIKE, Array, at_address, borrowed, clear, copy, flags, flat, keep_alive, view
 from gatedrnn.kinds.block.op import BlockInputs, BlockUpstream
 from gatedrnn.shapes import Channels, Series, State, Step
@@ -27,7 +27,7 @@ def block_scan(given: BlockInputs) -> tuple[Series, State]:
     transition, drive = given.transition.contiguous(), given.drive.contiguous()
     out = torch.empty_like(drive)
     state = out.new_zeros(len(out), out.shape[2]) if given.h0 is None else _copied(given.h0)
-    _share_out(RUN, transition, given, drive, flags(given.resets), _reset_state(given), flat(state), flat(out))
+    _parallel_for(RUN, transition, given, drive, flags(given.resets), _reset_state(given), flat(state), flat(out))
     return out, state
 
 
@@ -39,7 +39,7 @@ def block_scan_gradient(upstream: BlockUpstream, given: BlockInputs) -> tuple[Te
     grad_transition, grad_drive = torch.empty_like(transition), torch.empty_like(h)
     # One row a sequence, summed in a fixed order afterwards: the result does not depend on the number of threads.
     grad_reset = torch.zeros_like(carry)
-    _share_out(
+    _parallel_for(
         RUN_BACKWARD, transition, given, h, flat(upstream.grad_h.contiguous()), flags(given.resets),
         _reset_state(given), flat(start), flat(carry), flat(grad_transition), flat(grad_drive), flat(grad_reset),
     )  # fmt: skip
@@ -56,11 +56,11 @@ def _reset_state(given: BlockInputs) -> np.ndarray:
     return flat(given.reset_state.contiguous())
 
 
-def _share_out(kernel: Kernel, transition: Tensor, given: BlockInputs, series: Series, *others: object) -> None:
+def _parallel_for(kernel: Kernel, transition: Tensor, given: BlockInputs, series: Series, *others: object) -> None:
     """Run a kernel over all sequences and groups of blocks; the first arguments are the same in both directions."""
     batch, steps, size, _, blocks = transition.shape
     groups = _groups(transition)
-    share_out(
+    parallel_for(
         kernel, batch * groups, threads_for(transition.numel()), groups, steps, size, blocks, given.reverse,
         flat(transition), flat(series), *others,
     )  # fmt: skip

@@ -12,7 +12,7 @@ from torch import Tensor
 from gatedrnn.codegen.row import Row
 from gatedrnn.kernels.cpu.products import packed, padded
 from gatedrnn.kernels.cpu.rows import dtype_name, row_address
-from gatedrnn.kernels.cpu.threads import Kernel, share_out, threads_for
+from gatedrnn.kernels.cpu.threads import Kernel, parallel_for, threads_for
 from gatedrnn.kernels.cpu.views import flags, flat, strided
 from gatedrnn.kinds.loop.loops import (
     CANDIDATE,
@@ -62,7 +62,7 @@ def loop_cells(program: LoopProgram, given: LoopInputs) -> tuple[Series, State, 
         if plan.projection_columns:
             layout.of_scratch("h", INNER, plan.size)
         layout.of_scratch("gated", INNER, plan.size)
-        _share_out(
+        _parallel_for(
             RUN, plan, plan, *layout.functions(program, program.forward), _parameters(plan, given, transposed=True),
             flags(given.mask), flags(given.resets), flat(h), flat(c), _rows_of(kept), _rows_of(hs), _rows_of(cs),
         )  # fmt: skip
@@ -128,7 +128,7 @@ def loop_cells_gradient(program: LoopProgram, upstream: LoopUpstream, given: Loo
             layout.of_scratch(f"before_{name}", 0, 0)  # these are looked for at every step
         functions = layout.functions(program, program.backward_projecting if projects else program.backward)
         apart = [program.separate.index(name) if name in program.separate else -1 for name in program.projections]
-        _share_out(
+        _parallel_for(
             RUN_BACKWARD, plan, plan, *functions, strided(upstream.grad_h),
             _parameters(plan, given, transposed=False), flags(mask), flags(given.resets), flat(start_h), flat(start_c),
             _rows_of(upstream.h), _rows_of(upstream.c), flat(delta_h), flat(delta_c), _rows_of(grad_x),
@@ -224,9 +224,9 @@ def _threads(batch: int, steps: int, features: int) -> int:
     return threads_for(batch * steps * features * 8)
 
 
-def _share_out(compiled_kernel: Kernel, plan: LoopPlan, *arguments: object) -> None:
+def _parallel_for(compiled_kernel: Kernel, plan: LoopPlan, *arguments: object) -> None:
     threads = _threads(plan.batch, plan.steps, plan.gates * plan.size)
-    share_out(compiled_kernel, -(-plan.batch // plan.rows), threads, *arguments)
+    parallel_for(compiled_kernel, -(-plan.batch // plan.rows), threads, *arguments)
 
 
 def _parameters(plan: LoopPlan, given: LoopInputs, transposed: bool) -> Parameters:

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from gatedrnn.equations import LoopEquations, Recurrent, output_of
 from gatedrnn.kernels.backends import accumulation_dtype, native_kernels
-from gatedrnn.kernels.matmul import product_over_rows
+from gatedrnn.kernels.matmul import weight_grad
 from gatedrnn.kernels.op import Gradients, operation, or_zeros, products, register_gradient, through
 from gatedrnn.kinds.definition import iterate, zero_masked_steps
 from gatedrnn.kinds.loop.rows import LoopProgram, trace_loop
@@ -160,7 +160,7 @@ def _backward(upstream: Gradients, saved: Gradients, needed: frozenset[str], **a
     return [None if arguments[name] is None else grad for name, grad in zip(_DIFFERENTIABLE, gradients, strict=True)]
 
 
-def _plain(**arguments: Any) -> tuple[Tensor, ...]:
+def _reference(**arguments: Any) -> tuple[Tensor, ...]:
     """Compute every h and the last states step by step in torch."""
     given = LoopInputs(**arguments)
     equations, program, c0 = EQUATIONS[given.cell], program_of(given.cell, trace_loop), given.c0
@@ -177,7 +177,7 @@ def _plain(**arguments: Any) -> tuple[Tensor, ...]:
     return h, last[0], *([] if c0 is None else [torch.cat(last[1:], dim=1)])
 
 
-register_gradient(loop_cell, _DIFFERENTIABLE, _saves, _backward, through(_plain, _DIFFERENTIABLE))
+register_gradient(loop_cell, _DIFFERENTIABLE, _saves, _backward, through(_reference, _DIFFERENTIABLE))
 
 
 def _before_each_step(h: Series, h0: State, resets: Flags | None, reverse: bool) -> Series:
@@ -195,6 +195,6 @@ def _products(weight: Tensor, pairs: list[tuple[Tensor, Tensor]]) -> Tensor:
         if time_first(right):
             left, right = left.transpose(0, 1), right.transpose(0, 1)
         end = begin + left.shape[2]
-        gradient[begin:end] = product_over_rows(left.flatten(0, 1), right.flatten(0, 1))
+        gradient[begin:end] = weight_grad(left.flatten(0, 1), right.flatten(0, 1))
         begin = end
     return gradient

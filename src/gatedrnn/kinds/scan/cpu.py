@@ -28,9 +28,9 @@ from gatedrnn.kernels.cpu.rows import (
     sites,
 )
 from gatedrnn.kernels.cpu.scratch import scratch
-from gatedrnn.kernels.cpu.threads import share_out, threads_for
+from gatedrnn.kernels.cpu.threads import parallel_for, threads_for
 from gatedrnn.kernels.cpu.views import flags
-from gatedrnn.kernels.matmul import add_product_over_rows, product, product_into, product_over_rows
+from gatedrnn.kernels.matmul import add_weight_grad, product, product_into, weight_grad
 from gatedrnn.kinds.scan.definition import ScanGradients, ScanInputs, ScanUpstream
 from gatedrnn.kinds.scan.loops import NONE, RUN, RUN_BACKWARD, Plan, Rows, Sums
 from gatedrnn.kinds.scan.rows import CellProgram, CellRows
@@ -105,7 +105,7 @@ def scan_gradient(program: CellProgram, upstream: ScanUpstream, given: ScanInput
     if weight is None:
         return _gradients(backward, gradient, None if of_drive is None else of_drive.to(series.dtype), None)
     grad_x = torch.empty_like(x).copy_(product(gradient, weight.t())) if upstream.of_x else None
-    return _gradients(backward, grad_x, None, product_over_rows(gradient.flatten(0, 1), x.flatten(0, 1)))
+    return _gradients(backward, grad_x, None, weight_grad(gradient.flatten(0, 1), x.flatten(0, 1)))
 
 
 def _multiplied(x: Series, weight: Tensor) -> Series:
@@ -139,7 +139,7 @@ def _by_pieces(
         backward.run(piece.plan, _piece_sites(gradient, piece, len(x), by_step, gates))
         if rows_of_grad_x is not None:
             product_into(rows_of_grad_x[piece.rows], gradient, transposed)
-        add_product_over_rows(grad_transposed, rows_of_x[piece.rows], gradient)
+        add_weight_grad(grad_transposed, rows_of_x[piece.rows], gradient)
     return grad_x, grad_transposed.t().to(weight.dtype).contiguous()
 
 
@@ -171,28 +171,30 @@ class Forward:
         there = {name: at_state(state) for name, state in zip(self.inputs.program.states, self.states, strict=True)}
         if kept:
             names = [f"kept_{name}" for name in self.inputs.program.states]
-            self._share_out(plan, rows.states, there | {n: at_steps(x, True) for n, x in zip(names, kept, strict=True)})
+            self._parallel_for(
+                plan, rows.states, there | {n: at_steps(x, True) for n, x in zip(names, kept, strict=True)}
+            )
         else:
-            self._share_out(plan, rows.forward, there | {"output": at_steps(self.out, written=True)})
+            self._parallel_for(plan, rows.forward, there | {"output": at_steps(self.out, written=True)})
 
     def _compose(self, plan: Plan) -> Plan:
         """Find the states before all chunks of time."""
         (state,), row = self.states, self.inputs.rows.compose
         assert row is not None
         product, local = torch.ones_like(state), torch.zeros_like(state)
-        self._share_out(plan, row, {"h": at_state(local), "product": at_state(product)})
+        self._parallel_for(plan, row, {"h": at_state(local), "product": at_state(product)})
         if _composed(state, product, local, range(plan.chunks)):
             return plan
         self.states = [state[:, :1].contiguous()]
         return plan._replace(chunks=1)
 
-    def _share_out(self, plan: Plan, row: Row, there: dict[str, Site]) -> None:
+    def _parallel_for(self, plan: Plan, row: Row, there: dict[str, Site]) -> None:
         inputs = self.inputs
         outputs = [row.rows.index(name) for name in row.writes if name not in (*inputs.program.states, "product")]
         written = (min(outputs), max(outputs) + 1) if outputs else (0, 0)
         rows = _rows_of(inputs, row, inputs.sites | there, "h", written)
         hold = row is inputs.rows.states
-        share_out(
+        parallel_for(
             RUN, *_work(plan), plan, rows, inputs.mask, inputs.resets, inputs.reset_states.data_ptr(),
             hold,
         )  # fmt: skip
@@ -251,7 +253,7 @@ class Backward:
         there |= {f"g{name}": site for name, site in zip(rows.given, of_given, strict=True)}
         first = rows.backward.rows.index(f"gx_{program.projections[0]}")
         of_resets = sites([at_state(gradient) for gradient in self._grad_resets])
-        self._share_out(plan, rows.backward, there, (first, first + len(gradients)), of_resets)
+        self._parallel_for(plan, rows.backward, there, (first, first + len(gradients)), of_resets)
 
     def _compose(self, plan: Plan) -> Plan:
         """Find the gradients of the states after all chunks of time."""
@@ -259,13 +261,13 @@ class Backward:
         assert row is not None
         product, local = torch.ones_like(carry), torch.zeros_like(carry)
         there = {"delta_h": at_state(local), "product": at_state(product)}
-        self._share_out(plan, row, there, (0, 0), sites([]))
+        self._parallel_for(plan, row, there, (0, 0), sites([]))
         if _composed(carry, product, local, range(plan.chunks - 1, -1, -1)):
             return plan
         self._allocate([carry[:, -1].clone()], 1)
         return plan._replace(chunks=1)
 
-    def _share_out(
+    def _parallel_for(
         self, plan: Plan, row: Row, there: dict[str, Site], written: tuple[int, int], of_resets: np.ndarray
     ) -> None:  # fmt: skip
         inputs = self.inputs
@@ -274,7 +276,7 @@ class Backward:
         there |= {name: at_steps(x) for name, x in zip(befores, self.states, strict=True)}
         wide = dtype_name(inputs.wide)
         places = [row.rows.index(name) if name in row.reads else NONE for name in befores]
-        share_out(
+        parallel_for(
             RUN_BACKWARD, *_work(plan), plan,
             _rows_of(inputs, row, inputs.sites | there, "delta_h", written),
             Sums(len(row.adds), row_address(ADD, "gatedrnn", (wide, wide)), of_resets), np.array(places, np.int64),

@@ -291,7 +291,7 @@ def _backward(upstream: Gradients, saved: Gradients, needed: frozenset[str], **a
     return [gradient if there else None for there, gradient in zip(present, gradients, strict=True)]
 
 
-def _plain(**arguments: Any) -> tuple[Tensor, Tensor]:
+def _reference(**arguments: Any) -> tuple[Tensor, Tensor]:
     """The outputs and last states by the cell's definition."""
     given = ScanInputs(**arguments)
     equations, x, starts = EQUATIONS[given.cell], given.x, given.starts
@@ -313,7 +313,7 @@ def _plain(**arguments: Any) -> tuple[Tensor, Tensor]:
 
 
 _DIFFERENTIABLE = ("x", "drive", "weight", "by_channel", "starts", "reset_state")
-_through = through(_plain, _DIFFERENTIABLE)
+_through = through(_reference, _DIFFERENTIABLE)
 
 
 def _backward_with_graph(

@@ -169,11 +169,11 @@ class _Tracing:
                 "backward", back, deltas | {f"gx_{name}": value for name, value in of_gates.items()},
                 sums | {f"gw_{name}": value for name, value in of_weights.items()},
             ),
-            self._composed("compose", self._forward, ["h"], "h") if composed else None,
-            self._composed("compose_backward", self._backward, arguments, "delta_h") if composed else None,
+            self._with_running_product("compose", self._forward, ["h"], "h") if composed else None,
+            self._with_running_product("compose_backward", self._backward, arguments, "delta_h") if composed else None,
         )  # fmt: skip
 
-    def _composed(
+    def _with_running_product(
         self, name: str, function: Callable[..., list[Tensor]], arguments: list[str], state: str
     ) -> Row:  # fmt: skip
         """A row of a scan that carries the product of decays beside the state."""

@@ -114,8 +114,8 @@ def _backward(upstream: Gradients, saved: Gradients, needed: frozenset[str], **a
     return [None if x is None else gradient for x, gradient in zip(given, gradients, strict=True)]
 
 
-def _plain(**arguments: Any) -> tuple[Tensor, ...]:
+def _reference(**arguments: Any) -> tuple[Tensor, ...]:
     return TorchInputs(**arguments).run(training=True)
 
 
-register_gradient(torch_rnn, TorchInputs._fields, _saves, _backward, through(_plain, TorchInputs._fields))
+register_gradient(torch_rnn, TorchInputs._fields, _saves, _backward, through(_reference, TorchInputs._fields))
