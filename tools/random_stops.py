@@ -6,6 +6,7 @@ Commands run in forked processes that have imported everything already. A stop i
 the size of files, or a full disk (a small tmpfs, as root). The exit code is 1 if anything is wrong.
 """
 
+import atexit
 import csv
 import json
 import os
@@ -18,6 +19,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import traceback
 from collections import Counter
@@ -126,6 +128,9 @@ def started(arguments: Sequence[str], folder: Path, size: int | None = None) -> 
             resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
         sys.argv = ["gatedrnn", *arguments]
         run_command()
+    except SystemExit:  # a forked process has to do itself what Python does at its end
+        threading._shutdown()  # type: ignore[attr-defined]
+        atexit._run_exitfuncs()  # of which the last ends the process with the command's code
     except BaseException:
         traceback.print_exc()
     os._exit(code)

@@ -1,7 +1,10 @@
 """`tools/on_a_gpu.sh` writes one record of its parts, and says which of them failed."""
 
 import json
+import os
 import subprocess
+import sys
+from pathlib import Path
 
 import gpu_record
 import pytest
@@ -35,7 +38,10 @@ def test_limits_of_the_parts_leave_the_whole_at_eight_minutes():
 @pytest.mark.slow
 def test_a_dry_run_goes_through_every_part():
     pytest.importorskip("triton")
-    done = subprocess.run([SCRIPT, "none", "--dry-run"], capture_output=True, text=True)
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # the `python` of the script is this one
+    done = subprocess.run(
+        [SCRIPT, "none", "--dry-run"], capture_output=True, text=True, env={**os.environ, "PATH": path}
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     found = json.loads(done.stdout[done.stdout.index("\n{") :])
     assert not found["failed"] and found["tests"]["tests"] > found["tests"]["skipped"]

@@ -105,7 +105,7 @@ def test_what_is_killed_or_stopped_costs_nothing_and_goes_on_anywhere(on, number
     driver.signal_a_worker(signal.SIGKILL)
     driver.process.send_signal(number)
     said = driver.ended(128 + number)
-    assert "submitted again, 1 of 3 times" in said and "interrupted; finished work is kept" in said, said
+    assert "submitted again, 1 of 3 times" in said and "interrupted; the same command goes on with it" in said, said
     assert saved(output) and not list(output.glob("*/*/progress.json")), "a worker was torn"
     driver = Driver(output, on, "--jobs", "2")
     driver.until(lambda: any(output.glob("*/*/progress.json")))
