@@ -20,7 +20,7 @@ class DelayEquations(Equations):
     def drive(self, *projected):
         """Return what enters at each step, from the input projections; elementwise, any leading axes."""
 
-    @final  # a cell defines `drive` alone, which both ways of running it read
+    @final  # a cell defines `drive` alone, which both execution paths read
     def step(self, projected, state, recurrent):
         return (state[0].roll(1, -1) + recurrent.drop(self.drive(*projected)),)
 
