@@ -45,7 +45,7 @@ SIGNALS = {"SIGKILL": signal.SIGKILL, "SIGINT": signal.SIGINT, "SIGTERM": signal
 DISKS = ("file size", "full disk")
 SECONDS_TO_END = 120
 """Seconds after which a process that was asked to end counts as hanging."""
-PARTS = ("writing", "making-", LOCK)
+PARTS = ("writing", "making-", ".removing", LOCK)
 """Parts of the names of files that do not look whole."""
 MEASURED = re.compile("measured|seconds|speed|date|command|commit|environment|wall|tokens_per|share")
 """Keys of records whose values differ between equal runs."""

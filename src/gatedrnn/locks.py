@@ -3,7 +3,6 @@
 import datetime
 import logging
 import os
-import shutil
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 from filelock import FileLock, SoftFileLock, Timeout
 
 from gatedrnn.errors import InUse
+from gatedrnn.records import remove_folder
 
 LOCK = ".lock"
 """The file in a folder that its writer holds: process number, and since when."""
@@ -37,7 +37,7 @@ def empty(folder: Path, keep: Collection[str] = ()) -> None:
     """Remove what is in a folder, but for the lock that its writer holds and files of these names."""
     for child in folder.iterdir():
         if child.is_dir() and not child.is_symlink():
-            shutil.rmtree(child)
+            remove_folder(child)
         elif child.name not in (LOCK, *keep):
             child.unlink()
 

@@ -169,6 +169,20 @@ def whole_or_removed(folder: Path, final: Path, *kinds: type[Exception]) -> Iter
             shutil.rmtree(folder, ignore_errors=True)
 
 
+def remove_folder(folder: Path) -> None:
+    """Remove a folder, or do nothing if there is none. It loses its name first: where a kill ends the removal, what is
+    left lies under `NAME.removing`, and the next removal of `NAME` takes it away.
+
+    Raises:
+        OSError: it cannot be renamed.
+    """
+    going = folder.with_name(f"{folder.name}.removing")
+    shutil.rmtree(going, ignore_errors=True)
+    if folder.exists():
+        folder.rename(going)
+        shutil.rmtree(going, ignore_errors=True)
+
+
 def _beside(path: Path) -> Path:
     """The name that a file or folder is written under."""
     return path.with_name(f"{path.name}.writing")

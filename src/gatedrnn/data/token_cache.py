@@ -9,7 +9,7 @@ from typing import NamedTuple
 from gatedrnn import manifest
 from gatedrnn.errors import Damaged, UsageError
 from gatedrnn.locks import held
-from gatedrnn.records import Json, sync, whole_or_removed
+from gatedrnn.records import Json, remove_folder, sync, whole_or_removed
 from gatedrnn.user_cache import cache_folders
 
 LOG = logging.getLogger("gatedrnn")
@@ -59,7 +59,7 @@ def entry(key: str, make: Callable[[Path], dict[str, Json]]) -> Path:
             for name in files:
                 sync(making / name)
             manifest.write(making, {name: manifest.entry_at(making / name) for name in files}, **facts)
-            shutil.rmtree(folder, ignore_errors=True)
+            remove_folder(folder)
             making.rename(folder)
         sync(folder.parent)
     return folder
@@ -108,6 +108,6 @@ def clear() -> int:
     for entry in kept():
         name = entry.folder.name.removeprefix(_MAKING)
         with held(cache_folder() / f"{name}.lock", f"{entry.folder}", wait=True):
-            shutil.rmtree(entry.folder, ignore_errors=True)  # the process that made it may have renamed it by now
+            remove_folder(entry.folder)  # the process that made it may have renamed it by now
         freed += entry.bytes
     return freed

@@ -13,7 +13,7 @@ from safetensors import SafetensorError
 
 from gatedrnn import manifest
 from gatedrnn.errors import CheckpointDamaged, Damaged
-from gatedrnn.records import naming, sync, whole_or_removed
+from gatedrnn.records import naming, remove_folder, sync, whole_or_removed
 
 LOG = logging.getLogger("gatedrnn")
 _UNFINISHED = "writing-"
@@ -54,13 +54,12 @@ def save(folder: Path, step: int, write: Callable[[Path], None], together: Toget
             manifest.write(temporary, {path.name: manifest.entry_at(path) for path in sorted(temporary.iterdir())})
             for path in (*temporary.iterdir(), temporary):
                 sync(path)
-        if final.exists():
-            shutil.rmtree(final)
+        remove_folder(final)
         temporary.rename(final)
         sync(folder)  # the new name is on the disk before older checkpoints go
         for older in _steps(folder):
             if older != final:
-                shutil.rmtree(older)
+                remove_folder(older)
     together.wait_for_everyone()
 
 
@@ -114,8 +113,8 @@ def step_of(checkpoint: Path) -> int:
 
 
 def remove_unfinished(folder: Path) -> None:
-    """Remove what a killed run left half-written."""
-    for leftover in folder.glob(f"{_UNFINISHED}*"):
+    """Remove what a killed run left half-written or half-removed."""
+    for leftover in (*folder.glob(f"{_UNFINISHED}*"), *folder.glob("*.removing")):
         shutil.rmtree(leftover)
 
 

@@ -2,7 +2,6 @@
 
 import logging
 import math
-import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
@@ -28,7 +27,7 @@ from gatedrnn.models.modeling import GatedRNNPreTrainedModel
 from gatedrnn.models.structure import count_parameters, describe_structure
 from gatedrnn.processes import SignalFlag, StopFlag, check_cores, set_by_signals
 from gatedrnn.progress import Progress
-from gatedrnn.records import commit
+from gatedrnn.records import commit, remove_folder
 from gatedrnn.training import checkpoint
 from gatedrnn.training.callbacks import Callbacks, StepRecord, ValidationRecord, told, tracked
 from gatedrnn.training.checkpoint import AVERAGE, BEST
@@ -197,7 +196,7 @@ def with_length(path: Path, change: Mapping[str, int]) -> RunSettings:
             )
         LOG.info("%s: %d steps instead of %d; %d are done", path, new, old, done)
         folder.replace_settings(after)
-        shutil.rmtree(path / REFIT, ignore_errors=True)  # trained for another number of steps
+        remove_folder(path / REFIT)  # trained for another number of steps
     return after
 
 
@@ -412,7 +411,7 @@ class Trainer:
                     write_model(fitted.tested, data, folder.tested, card)
             folder.seal(result, {split: evaluation.outcomes for split, evaluation in evaluations.items()})
             for done in (folder.checkpoints, folder.path / REFIT):
-                shutil.rmtree(done, ignore_errors=True)  # nothing is left to resume
+                remove_folder(done)  # nothing is left to resume
             told(self.told, "on_end", result)
         self.accelerator.wait_for_everyone()
         return result

@@ -28,7 +28,7 @@ from gatedrnn.models.modeling import GatedRNNPreTrainedModel
 from gatedrnn.models.opening import HEADS
 from gatedrnn.models.smoothing import MIN_CHANGE, SMOOTHERS, SmoothingPast, smooth
 from gatedrnn.models.structure import Parameters, Structure
-from gatedrnn.records import environment, naming, sync
+from gatedrnn.records import environment, naming, remove_folder, sync
 from gatedrnn.training.checkpoint import written_whole
 from gatedrnn.training.result import RunResult
 from gatedrnn.training.settings import OF_TEXTS, RunSettings, in_flags
@@ -172,7 +172,7 @@ def write_model(model: GatedRNNPreTrainedModel, data: TaskData, folder: Path, ca
             sync(temporary / name)
         manifest.add(temporary, *names)
         (temporary / "README.md").write_text(card, encoding="utf-8")  # not summed: it is there to be edited
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_folder(folder)
         temporary.rename(folder)
 
 

@@ -127,6 +127,26 @@ def test_a_kill_while_saving_leaves_the_checkpoint_before(moment, tmp_path, monk
     assert [path.name for path in tmp_path.iterdir()] == ["step-00000003"]
 
 
+def test_a_kill_while_older_checkpoints_are_removed_leaves_no_half_of_one(tmp_path, monkeypatch):
+    def write(into):
+        (into / "weights").write_text("one")
+        (into / "moments").write_text("two")
+
+    def killed_half_way(folder, ignore_errors=False):
+        for file in list(folder.glob("*"))[:1]:
+            file.unlink()
+            raise Killed
+
+    checkpoint.save(tmp_path, 1, write, ALONE)
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        patch.setattr(shutil, "rmtree", killed_half_way)
+        checkpoint.save(tmp_path, 2, write, ALONE)
+    assert {path.name for path in tmp_path.iterdir()} == {"step-00000001.removing", "step-00000002"}
+    assert checkpoint.newest(tmp_path) == tmp_path / "step-00000002"
+    checkpoint.save(tmp_path, 3, write, ALONE)
+    assert [path.name for path in tmp_path.iterdir()] == ["step-00000003"]
+
+
 def test_a_loss_that_is_not_finite_stops_the_run_and_keeps_the_checkpoint(tmp_path, monkeypatch):
     def poisoned(batch, *_):
         return {**batch, "input_values": batch["input_values"] * float("nan")}
