@@ -54,7 +54,7 @@ export function plotShares(canvas: HTMLCanvasElement, shares: ArrayLike<number>,
   context.font = `${sized(11)}px system-ui, sans-serif`;
   for (let power = 0; power >= lowest; power -= DECADES) {
     context.strokeRect(-1, y(power), canvas.clientWidth + 2, 0);
-    context.fillText(power === 0 ? "1" : powerOfTen(power), 4, y(power) + (power === 0 ? sized(11) : -3));
+    context.fillText(power === 0 ? "1" : powerOfTen(power), 4, y(power) + sized(11));
   }
   context.strokeStyle = colour(canvas, "--bar");
   context.lineWidth = 2;

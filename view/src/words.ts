@@ -105,7 +105,7 @@ const en = {
   situations: {
     stop: ["A full stop", "The line above the strips says which gate closes most where the sentences end, and how far; its row is outlined. Is it closed at the spaces too?"],
     memory: ["A long memory", "A bracket opens, and closes much later. The line above the strips gives the half-life of the channel that keeps longest; its row is outlined. Does it reach from one bracket to the other? Does its state change between them, and how much is left of a change, in the line below the answer?"],
-    surprise: ["A surprise", "“zyxqb” is no word. The loss is highest at the marked step: is it in that word? Which gates open there, and how long does it last until the loss is low again?"],
+    surprise: ["A surprise", "“zyxqb” is no word. Is the loss highest within it? Which gates open at the marked step, and how many steps does it take until the loss is low again?"],
   } as Record<string, [string, string]>,
 
   /** Of the answer. */
@@ -254,7 +254,7 @@ const ko: typeof en = {
   situations: {
     stop: ["마침표", "문장이 끝나는 곳에서 어느 게이트가 가장 많이 닫히는지, 얼마나 닫히는지가 띠 위에 적혀 있습니다. 그 행에는 테두리가 있습니다. 이 게이트는 공백에서도 닫힙니까?"],
     memory: ["긴 기억", "괄호가 열리고 한참 뒤에 닫힙니다. 가장 오래 기억하는 채널의 반감기가 띠 위에 적혀 있고, 그 행에는 테두리가 있습니다. 반감기가 괄호의 길이만큼 됩니까? 괄호 안에서 이 채널의 상태가 바뀝니까? 그리고 답 아래의 그래프에서, 상태의 변화는 얼마나 남아 있습니까?"],
-    surprise: ["뜻밖의 단어", "“zyxqb”는 없는 단어입니다. 표시된 스텝에서 손실이 가장 높습니다. 그 스텝이 이 단어 안에 있습니까? 그때 어느 게이트가 열립니까? 손실이 다시 낮아지기까지 얼마나 걸립니까?"],
+    surprise: ["뜻밖의 단어", "“zyxqb”는 없는 단어입니다. 이 단어 안에서 손실이 가장 높습니까? 표시된 스텝에서 어느 게이트가 열립니까? 손실이 다시 낮아지기까지 몇 스텝이 걸립니까?"],
   },
 
   temperature: "온도",
