@@ -71,25 +71,28 @@ class Graph:
         """Add an operation, and return the simplest expression of the same value."""
         assert operation in OPERATIONS, operation
         numbers = [self.number(argument) for argument in arguments]
+        # Conditions are not folded: a constant of the graph is a number.
         if all(number is not None for number in numbers) and operation in _FOLDED:
             folded = _fold(operation, [number for number in numbers if number is not None])
             if folded is not None:
                 return self.constant(folded)
-        simpler = self._simpler(operation, arguments, numbers)
+        simpler = self._simplified(operation, arguments, numbers)
         if simpler is not None:
             return simpler
         if operation in ("add", "mul", "and", "or", "eq", "ne"):
+            # a + b and b + a become one expression, computed once.
             arguments = tuple(sorted(arguments))
         return self._add(Node(operation, arguments))
 
     def needed(self, outputs: Iterable[Value]) -> list[Value]:
         """Return all expressions that these depend on, themselves included, in the order of computation."""
-        visited, left = set[Value](), list(outputs)
-        while left:
-            value = left.pop()
+        visited, pending = set[Value](), list(outputs)
+        while pending:
+            value = pending.pop()
             if value not in visited:
                 visited.add(value)
-                left += self.nodes[value].arguments
+                pending += self.nodes[value].arguments
+        # An expression reads earlier ones only, so that rising indices are an order of computation.
         return sorted(visited)
 
     def rebuilt(self, outputs: Iterable[Value], into: "Graph", copies: dict[Value, Value]) -> list[Value]:
@@ -99,15 +102,15 @@ class Graph:
             copies: expressions that are in the other graph, with their values there; new ones are added.
         """
         for output in outputs:
-            left = [output]
-            while left:
-                value = left[-1]
+            pending = [output]
+            while pending:
+                value = pending[-1]
                 node = self.nodes[value]
                 missing = [] if value in copies else [x for x in node.arguments if x not in copies]
                 if missing:
-                    left += missing
+                    pending += missing
                     continue
-                left.pop()
+                pending.pop()
                 if value in copies:
                     continue
                 if node.operation == "input":
@@ -124,55 +127,55 @@ class Graph:
             self.nodes.append(node)
         return self._values[node]
 
-    def _is(self, value: Value, operation: str) -> bool:
+    def _has_operation(self, value: Value, operation: str) -> bool:
         return self.nodes[value].operation == operation
 
-    def _simpler(
+    def _simplified(
         self, operation: str, arguments: tuple[Value, ...], numbers: list[float | None]
     ) -> Value | None:  # fmt: skip
         """Return an equal expression without this operation; None if there is none."""
         match operation, arguments, numbers:
-            case "neg", (x,), _ if self._is(x, "neg"):
+            case "neg", (x,), _ if self._has_operation(x, "neg"):
                 return self.nodes[x].arguments[0]
-            case "neg", (x,), _ if self._is(x, "sub"):
+            case "neg", (x,), _ if self._has_operation(x, "sub"):
                 left, right = self.nodes[x].arguments
                 return self.apply("sub", right, left)
-            case "abs", (x,), _ if self._is(x, "neg"):
+            case "abs", (x,), _ if self._has_operation(x, "neg"):
                 return self.apply("abs", *self.nodes[x].arguments)
-            case "abs", (x,), _ if self._is(x, "abs"):
+            case "abs", (x,), _ if self._has_operation(x, "abs"):
                 return x
             case "shrinking", (x,), _ if self.nodes[x].operation in ("neg", "abs"):
                 return self.apply("shrinking", *self.nodes[x].arguments)
             case "not", (x,), _ if self.nodes[x].operation == "not":
                 return self.nodes[x].arguments[0]
             case "add", _, _:
-                return self._simpler_sum(arguments, numbers)
+                return self._simplified_sum(arguments, numbers)
             case "sub", (x, y), (_, b):
                 if b == 0:
                     return x
-                if self._is(y, "neg"):
+                if self._has_operation(y, "neg"):
                     return self.apply("add", x, *self.nodes[y].arguments)
                 if numbers[0] == 0:
                     return self.apply("neg", y)
             case "mul", _, _:
-                return self._simpler_product(arguments, numbers)
+                return self._simplified_product(arguments, numbers)
             case "div", (x, y), (_, b):
                 if b == 1:
                     return x
                 if b is not None and math.frexp(b)[0] == 0.5:  # a power of two: the product is the same number
                     return self.apply("mul", x, self.constant(1 / b))
             case "where", (condition, x, y), _:
-                return self._simpler_choice(condition, x, y)
+                return self._simplified_where(condition, x, y)
         return None
 
-    def _simpler_sum(self, arguments: tuple[Value, ...], numbers: list[float | None]) -> Value | None:
+    def _simplified_sum(self, arguments: tuple[Value, ...], numbers: list[float | None]) -> Value | None:
         for (x, y), b in zip((arguments, arguments[::-1]), numbers[::-1], strict=True):
             if b == 0:
                 return x
-            if self._is(y, "neg"):
+            if self._has_operation(y, "neg"):
                 return self.apply("sub", x, *self.nodes[y].arguments)
         x, y = arguments
-        if self._is(x, "where") and self._is(y, "where"):
+        if self._has_operation(x, "where") and self._has_operation(y, "where"):
             (p, a, b), (q, c, d) = self.nodes[x].arguments, self.nodes[y].arguments
             # The sum of two halves, each zero where the other is not, is one choice.
             if p == q and self.number(b) == 0 and self.number(c) == 0:
@@ -181,16 +184,18 @@ class Graph:
                 return self.apply("where", p, c, b)
         return None
 
-    def _simpler_product(self, arguments: tuple[Value, ...], numbers: list[float | None]) -> Value | None:
+    # A product with 0 stays: 0 times infinity or NaN is NaN, as in torch.
+    def _simplified_product(self, arguments: tuple[Value, ...], numbers: list[float | None]) -> Value | None:
         for (x, y), b in zip((arguments, arguments[::-1]), numbers[::-1], strict=True):
             if b == 1:
                 return x
             if b == -1:
                 return self.apply("neg", x)
-            if self._is(y, "neg"):
+            if self._has_operation(y, "neg"):
+                # Signs move outwards, where sums absorb them and two of them cancel.
                 return self.apply("neg", self.apply("mul", x, *self.nodes[y].arguments))
             # A gradient through a choice: the chosen branch is scaled, and zero stays zero.
-            if self._gradient and self._is(y, "where"):
+            if self._gradient and self._has_operation(y, "where"):
                 condition, a, b_ = self.nodes[y].arguments
                 if self.number(a) == 0:
                     return self.apply("where", condition, a, self.apply("mul", x, b_))
@@ -198,15 +203,15 @@ class Graph:
                     return self.apply("where", condition, self.apply("mul", x, a), b_)
         return None
 
-    def _simpler_choice(self, condition: Value, x: Value, y: Value) -> Value | None:
+    def _simplified_where(self, condition: Value, x: Value, y: Value) -> Value | None:
         if x == y:
             return x
-        if self._is(condition, "not"):
+        if self._has_operation(condition, "not"):
             return self.apply("where", *self.nodes[condition].arguments, y, x)
         for branch, inner in enumerate((x, y)):
-            if self._is(inner, "where") and self.nodes[inner].arguments[0] == condition:
-                taken = self.nodes[inner].arguments[1 + branch]
-                return self.apply("where", condition, *((taken, y) if branch == 0 else (x, taken)))
+            if self._has_operation(inner, "where") and self.nodes[inner].arguments[0] == condition:
+                selected = self.nodes[inner].arguments[1 + branch]
+                return self.apply("where", condition, *((selected, y) if branch == 0 else (x, selected)))
         return None
 
 
@@ -262,15 +267,16 @@ class Expressions:
     def sigmoid(self, x: Value) -> Value:
         """1 / (1 + e^-x)."""
         if x not in self._sigmoids:
-            shares = self._shares(x)
+            shares = self._sigmoid_of_difference(x)
             if shares is None:
-                self._add_sigmoid(self._unsigned(x))
+                self._add_sigmoid(self._without_sign(x))
             else:
                 self._sigmoids[x], self._sigmoids[self.apply("neg", x)] = shares
         return self._sigmoids[x]
 
     def softplus(self, x: Value) -> Value:
         """log(1 + e^x)."""
+        # max(x, 0) + log(1 + e^-|x|): the plain formula overflows for large x.
         result = self.apply("add", self.apply("maximum", x, self.number(0)), self.apply("log1p", self._shrinking(x)))
         self._softplus[result] = x
         return result
@@ -289,7 +295,7 @@ class Expressions:
         slope = self.apply("mul", s, self.apply("add", self.number(1), self.apply("mul", x, self.complement(s))))
         return self.apply("mul", gradient, slope)
 
-    def _unsigned(self, x: Value) -> Value:
+    def _without_sign(self, x: Value) -> Value:
         """Return y of x = -y, else x."""
         node = self.graph.nodes[x]
         return node.arguments[0] if node.operation == "neg" else x
@@ -302,6 +308,7 @@ class Expressions:
         """Add sigmoid(x) and sigmoid(-x)."""
         shrunk, unit = self._shrinking(x), self.number(1)
         more = self.apply("div", unit, self.apply("add", unit, shrunk))
+        # Not 1 - more, which cancels for large |x|.
         less = self.apply("mul", shrunk, more)
         positive = self.apply("ge", x, self.number(0))
         of_x, of_negative = (
@@ -310,7 +317,7 @@ class Expressions:
         self._sigmoids[x], self._sigmoids[self.apply("neg", x)] = of_x, of_negative
         self._complements |= {of_x: of_negative, of_negative: of_x}
 
-    def _shares(self, x: Value) -> tuple[Value, Value] | None:
+    def _sigmoid_of_difference(self, x: Value) -> tuple[Value, Value] | None:
         """Return (1 + e^p) / (2 + e^p + e^q) and the same of q if x = softplus(p) - softplus(q); None for another x.
 
         1 + e^p is e^max(p, 0) times a number between 1 and 2; the larger of the two powers is taken out of both, so

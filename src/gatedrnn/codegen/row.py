@@ -1,6 +1,6 @@
 """Functions of one step's rows, before they are source code: their values, and the rows saved for backward.
 
-`evaluate` computes the values of a graph, exactly or with random rounding; `differing` compares two results on the same
+`evaluate` computes the values of a graph, exactly or with random rounding; `error_mask` compares two results on equal
 inputs. `kept_values` chooses the expressions that stay in memory between forward and backward. A row in memory is
 written once and read once, which takes about as long as one exponential. So a sigmoid or a tanh of a value that is not
 in memory is kept, and sums and products of kept rows are computed again.
@@ -17,9 +17,11 @@ from gatedrnn.codegen.graph import CONDITIONS, COSTLY, Graph, Value
 
 RECOMPUTED = 0.9
 """The cost of a costly operation, relative to a kept row."""
+# 4 units in the last place cover the polynomials of float32 in `kernels.cpu.functions`.
 SAMPLES, ULPS = 16, 4
-LARGEST = 1 / 8
+MAX_ERROR = 1 / 8
 """The largest error by rounding, relative to 1, that leaves a digit to compare."""
+# 1e-310 is denormal, which kernels treat as zero.
 EDGES = (0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 1e-310, -1e-310)
 _FUNCTIONS: dict[str, Callable[..., np.ndarray]] = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "neg": np.negative, "abs": np.abs,
@@ -78,33 +80,35 @@ def kept_values(graph: Graph, wanted: Iterable[Value], free: frozenset[Value]) -
     Args:
         free: expressions that are in memory anyway; other inputs are not.
     """
-    chosen, there = set[Value](), set(free)
+    chosen, available = set[Value](), set(free)
 
-    def is_there(value: Value) -> bool:
-        return value in there or graph.number(value) is not None
+    def is_available(value: Value) -> bool:
+        return value in available or graph.number(value) is not None
 
-    def again(value: Value) -> float:
+    def recomputation_cost(value: Value) -> float:
         """Return the cost of computing an expression from those in memory."""
         node = graph.nodes[value]
+        # An input that is not in memory cannot be computed: dearer than the 1 of a kept row.
         if node.operation == "input":
             return 2.0
         return sum(map(cost, set(node.arguments))) + RECOMPUTED * (node.operation in COSTLY)
 
     def cost(value: Value) -> float:
-        if is_there(value):
+        if is_available(value):
             return 0.0
-        total = again(value)
+        total = recomputation_cost(value)
+        # 1 is the cost of keeping a row; a condition is no number, and no row holds it.
         return total if graph.nodes[value].operation in CONDITIONS else min(1.0, total)
 
     def choose(value: Value) -> None:
-        if is_there(value):
+        if is_available(value):
             return
-        if again(value) > 1 and graph.nodes[value].operation not in CONDITIONS:
+        if recomputation_cost(value) > 1 and graph.nodes[value].operation not in CONDITIONS:
             chosen.add(value)
         else:
             for argument in graph.nodes[value].arguments:
                 choose(argument)
-        there.add(value)  # once computed again, it serves all further readers
+        available.add(value)  # once computed again, it serves all further readers
 
     for value in sorted(set(wanted)):
         choose(value)
@@ -133,10 +137,11 @@ def evaluate(
             else:
                 result = _FUNCTIONS[node.operation](*(results[argument] for argument in node.arguments))
             results[value] = result if rounded is None or result.dtype == np.bool_ else rounded(result)
+    # An output may be an input of fewer elements.
     return [np.broadcast_to(results[value], size) for value in outputs]
 
 
-def uncertain(
+def rounding_spread(
     graph: Graph, outputs: Sequence[Value], inputs: Mapping[str, np.ndarray], dtype: type[np.floating]
 ) -> list[np.ndarray]:
     """Estimate the rounding error of each output in a float type: the spread of `SAMPLES` evaluations in which every
@@ -145,32 +150,34 @@ def uncertain(
     It is wide for ill-conditioned expressions and comparisons near their threshold, and infinite where rounding leaves
     no digit: where some results are not finite, or are far apart, as beside a singularity.
     """
-    limits, drawn = np.finfo(dtype), np.random.default_rng(0)
+    # A fixed seed: whether a kernel passes its check must not differ from run to run.
+    limits, generator = np.finfo(dtype), np.random.default_rng(0)
 
     def rounded(x: np.ndarray) -> np.ndarray:
-        x = x * (1 + ULPS * float(limits.eps) * drawn.uniform(-1, 1, x.shape))
+        x = x * (1 + ULPS * float(limits.eps) * generator.uniform(-1, 1, x.shape))
         x = np.where(np.abs(x) > limits.max, np.copysign(np.inf, x), x)
+        # As in kernels, which flush denormal numbers.
         return np.where(np.abs(x) < limits.tiny, 0.0, x)
 
     samples = np.array([evaluate(graph, outputs, inputs, rounded) for _ in range(SAMPLES)])
     exact = np.array(evaluate(graph, outputs, inputs))
     with np.errstate(all="ignore"):
         spread = np.abs(samples - exact).max(axis=0)
-        certain = (np.isfinite(samples) == np.isfinite(exact)).all(axis=0) & ~(spread > LARGEST * (1 + np.abs(exact)))
+        certain = (np.isfinite(samples) == np.isfinite(exact)).all(axis=0) & ~(spread > MAX_ERROR * (1 + np.abs(exact)))
     return list(np.where(certain, spread, np.inf))
 
 
-def trials(names: Sequence[str], edges: bool) -> dict[str, np.ndarray]:
+def sample_inputs(names: Sequence[str], edges: bool) -> dict[str, np.ndarray]:
     """Draw inputs for comparisons: random numbers, and combinations of numbers on which formulas fail."""
-    drawn = np.random.default_rng(0)
-    inputs = {name: 2 * drawn.standard_normal(64) for name in names}
+    generator = np.random.default_rng(0)
+    inputs = {name: 2 * generator.standard_normal(64) for name in names}
     if edges:
-        odd = {name: drawn.choice([*EDGES, 0.7, -2.0], size=192) for name in names}
-        inputs = {name: np.concatenate([inputs[name], odd[name]]) for name in names}
+        edge_cases = {name: generator.choice([*EDGES, 0.7, -2.0], size=192) for name in names}
+        inputs = {name: np.concatenate([inputs[name], edge_cases[name]]) for name in names}
     return inputs
 
 
-def differing(
+def error_mask(
     actual: np.ndarray, expected: np.ndarray, tolerance: float, spread: np.ndarray | float = 0.0
 ) -> np.ndarray:  # fmt: skip
     """Return the mask of results further from a finite expected number than the tolerance and a finite spread.
@@ -179,5 +186,6 @@ def differing(
     give.
     """
     with np.errstate(all="ignore"):
-        far = ~(np.abs(actual - expected) <= tolerance * (1 + np.abs(expected)) + spread)
-    return np.asarray(np.isfinite(expected) & far & (spread != np.inf))
+        # Negated, so that a NaN counts as different.
+        beyond_tolerance = ~(np.abs(actual - expected) <= tolerance * (1 + np.abs(expected)) + spread)
+    return np.asarray(np.isfinite(expected) & beyond_tolerance & (spread != np.inf))

@@ -13,7 +13,7 @@ import numpy as np
 from gatedrnn.codegen.graph import OPERATIONS, Graph, Value
 from gatedrnn.codegen.row import Row
 
-_TAKEN = re.compile(rf"i|table|address|float32|float64|v\d+|{'|'.join(OPERATIONS)}|(read|write|to)_.*")
+_RESERVED = re.compile(rf"i|table|address|float32|float64|v\d+|{'|'.join(OPERATIONS)}|(read|write|to)_.*")
 """Names in a function for Numba beside those of its rows."""
 WIDTH = 96  # of an expression in a line: longer ones get a name of their own
 INFIX = {
@@ -102,6 +102,7 @@ class Source:
     @property
     def key(self) -> str:
         """A hash of everything but comments."""
+        # Comments name lines of equations: an edit above them would compile every kernel anew.
         code = re.sub(r"\s*#.*", "", self.text)
         return hashlib.sha256(repr((code, self.rows, self.dtypes)).encode()).hexdigest()[:16]
 
@@ -149,8 +150,9 @@ def triton_source(row: Row, arguments: str, loads: Mapping[str, str], store: str
         loads: code that loads the other inputs.
         store: code that stores {value}, output number {index}, instead of returning it.
     """
+    # Triton has no `not` of tiles, so that a negation is written "== 0".
     names = {name: re.sub(r"\W", "_", name) for name in loads}
-    body, outputs = Lines(row.graph, Dialect(names, _of_tile, TRITON_CALLS, "{} == 0")), list(row.writes.values())
+    body, outputs = Lines(row.graph, Dialect(names, _tile_constant, TRITON_CALLS, "{} == 0")), list(row.writes.values())
     lines = [f"{names[name]} = {code}" for name, code in loads.items() if name in row.reads] + body.make(outputs)
     results = [body.text(value) for value in outputs]
     if store:
@@ -160,7 +162,7 @@ def triton_source(row: Row, arguments: str, loads: Mapping[str, str], store: str
     return "\n".join([f"def {row.name}({arguments}):", *(f"    {line}" for line in lines)])
 
 
-def _of_tile(number: float) -> str:
+def _tile_constant(number: float) -> str:
     """Write a number for Triton, which reads it in float32: numbers that need more get the tile's type."""
     if not np.isfinite(number):
         return f'float("{number}")'
@@ -173,7 +175,7 @@ def _identifiers(rows: Sequence[str]) -> dict[str, str]:
     names: dict[str, str] = {}
     for row in rows:
         name = re.sub(r"\W", "_", row)
-        while name in names.values() or _TAKEN.fullmatch(name) or iskeyword(name):
+        while name in names.values() or _RESERVED.fullmatch(name) or iskeyword(name):
             name += "_"
         names[row] = name
     return names

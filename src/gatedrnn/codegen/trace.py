@@ -17,7 +17,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from gatedrnn.codegen.graph import COMPARISONS, Expressions, Graph, Value
-from gatedrnn.codegen.row import differing, evaluate, trials, uncertain
+from gatedrnn.codegen.row import error_mask, evaluate, rounding_spread, sample_inputs
 from gatedrnn.errors import CannotBeTraced
 
 Result = TypeVar("Result")
@@ -25,9 +25,9 @@ CHANNELS = 3
 """The size of the tensors on which equations are traced."""
 TOLERANCE = 1e-7
 """The error of a graph in float64, relative to 1: torch's softplus returns a large argument unchanged."""
-SAME = ("detach", "clone", "alias", "lift_fresh", "lift_fresh_copy", "view", "contiguous", "expand")
+IDENTITIES = ("detach", "clone", "alias", "lift_fresh", "lift_fresh_copy", "view", "contiguous", "expand")
 FILLED = {"zeros_like": 0.0, "ones_like": 1.0, "zeros": 0.0, "ones": 1.0, "new_zeros": 0.0, "new_ones": 1.0}
-PLAIN = {
+ELEMENTWISE = {
     "neg": "neg", "abs": "abs", "sgn": "sign", "sign": "sign", "exp": "exp", "expm1": "expm1", "log": "log",
     "log1p": "log1p", "tanh": "tanh", "sin": "sin", "cos": "cos",
     "sqrt": "sqrt", "minimum": "minimum", "maximum": "maximum", "mul": "mul",
@@ -91,16 +91,17 @@ def trace(
         CannotBeTraced: it is not elementwise, reads values, or changes its inputs.
     """
     generator = torch.Generator().manual_seed(0)
+    # Away from 0, where logarithms and quotients are infinite.
     inputs = [torch.rand(CHANNELS, dtype=torch.float64, generator=generator) + 0.25 for _ in names]
     recorder = _Recorder(sources, gradient, differences)
     for name, tensor in zip(names, inputs, strict=True):
         recorder.input(name, tensor)
     before = [x.clone() for x in inputs]
     try:
-        with recorder, _Questions(recorder):
+        with recorder, _MetadataGuard(recorder):
             outputs = function(*(x.detach().requires_grad_() for x in inputs))
-        for name, x, was in zip(names, inputs, before, strict=True):
-            if not torch.equal(x, was):
+        for name, x, original in zip(names, inputs, before, strict=True):
+            if not torch.equal(x, original):
                 raise CannotBeTraced(f"the equations change their input {name!r} in place")
         values = [recorder.value_of(output) for output in outputs]
         _check(function, recorder.graph, values, names)
@@ -116,22 +117,22 @@ def trace(
 
 def _line_of(error: Exception, sources: Sequence[str]) -> str:
     """Return the line of the equations that an exception comes from."""
-    line, step = "", error.__traceback__
-    while step is not None:
-        if step.tb_frame.f_code.co_filename in sources:
-            line = f"{Path(step.tb_frame.f_code.co_filename).name}:{step.tb_lineno}"
-        step = step.tb_next
+    line, entry = "", error.__traceback__
+    while entry is not None:
+        if entry.tb_frame.f_code.co_filename in sources:
+            line = f"{Path(entry.tb_frame.f_code.co_filename).name}:{entry.tb_lineno}"
+        entry = entry.tb_next
     return line
 
 
 def gradients(results: Sequence[tuple[Tensor, Tensor]], of: Sequence[Tensor]) -> list[Tensor]:
     """Compute gradients of these tensors from pairs of a result and its gradient."""
     # torch imports a package of algebra for gradients passed to it, but not for the gradient of a number.
-    number = _Number.apply([gradient for _, gradient in results], *(result for result, _ in results))
+    number = _LossWithGradients.apply([gradient for _, gradient in results], *(result for result, _ in results))
     return list(torch.autograd.grad(number, of, materialize_grads=True))
 
 
-class _Number(torch.autograd.Function):
+class _LossWithGradients(torch.autograd.Function):
     """A number with set gradients by some tensors."""
 
     @staticmethod
@@ -148,22 +149,22 @@ def _check(
     function: Callable[..., Sequence[Tensor]], graph: Graph, values: Sequence[Value], names: Sequence[str]
 ) -> None:  # fmt: skip
     """Compare the graph with the function on other numbers than those of the trace."""
-    inputs = trials(names, edges=True)
+    inputs = sample_inputs(names, edges=True)
     expected = function(*(torch.from_numpy(x).requires_grad_() for x in inputs.values()))
-    for value, actual, right in zip(values, evaluate(graph, values, inputs), expected, strict=True):
-        wrong = differing(actual, right.detach().numpy(), TOLERANCE)
+    for value, actual, exact in zip(values, evaluate(graph, values, inputs), expected, strict=True):
+        wrong = error_mask(actual, exact.detach().numpy(), TOLERANCE)
         if wrong.any():  # rounding may do this too, where a gradient has no bound
-            (spread,) = uncertain(graph, [value], inputs, np.float64)
-            wrong = differing(actual, right.detach().numpy(), TOLERANCE, spread)
+            (spread,) = rounding_spread(graph, [value], inputs, np.float64)
+            wrong = error_mask(actual, exact.detach().numpy(), TOLERANCE, spread)
         if wrong.any():
             numbers = ", ".join(f"{name} = {x[wrong][0]:g}" for name, x in inputs.items())
             raise CannotBeTraced(
-                f"the equations give {right[wrong][0].item():g} for {numbers}, and {actual[wrong][0]:g} by the kernel "
+                f"the equations give {exact[wrong][0].item():g} for {numbers}, and {actual[wrong][0]:g} by the kernel "
                 "that was made of them: they depend on more than their arguments"
             )
 
 
-class _Questions(TorchFunctionMode):
+class _MetadataGuard(TorchFunctionMode):
     """Refuses equations that ask a tensor for its dtype, its axes or its number of channels."""
 
     def __init__(self, recorder: "_Recorder") -> None:
@@ -174,8 +175,9 @@ class _Questions(TorchFunctionMode):
         self, function: Any, types: Any, arguments: Any = (), options: dict[str, Any] | None = None
     ) -> Any:  # fmt: skip
         result = function(*arguments, **options or {})
+        # torch's own code and ours ask for shapes and dtypes too, and decide nothing by them.
         caller = sys._getframe(1).f_globals.get("__name__", "")
-        if not _is_of_tensors(result) and not caller.startswith(
+        if not _has_tensors_only(result) and not caller.startswith(
             ("torch.", "gatedrnn.codegen.", "gatedrnn.equations", "gatedrnn.kinds.")
         ):
             name = function.__self__.__name__ if function.__name__ == "__get__" else function.__name__
@@ -183,9 +185,9 @@ class _Questions(TorchFunctionMode):
         return result
 
 
-def _is_of_tensors(result: Any) -> bool:
+def _has_tensors_only(result: Any) -> bool:
     if isinstance(result, (tuple, list)):
-        return all(map(_is_of_tensors, result))
+        return all(map(_has_tensors_only, result))
     return result is None or isinstance(result, Tensor)
 
 
@@ -222,14 +224,14 @@ class _Recorder(TorchDispatchMode):
             raise self.error(f"has the number {operand} in it")
         return self.graph.constant(number.real)
 
-    def _number_of(self, operand: Any) -> Value:
+    def _as_number(self, operand: Any) -> Value:
         """Return the expression of a tensor or a number as a number: a comparison is 1 where it holds."""
         e, value = self._expressions, self.value_of(operand)
         if not isinstance(operand, Tensor) or operand.dtype != torch.bool:
             return value
         return e.apply("where", value, e.number(1), e.number(0))
 
-    def _truth_of(self, operand: Any) -> Value:
+    def _as_condition(self, operand: Any) -> Value:
         """Return the expression of a tensor or a number as a condition: a number holds where it is not 0."""
         value = self.value_of(operand)
         if isinstance(operand, Tensor) and operand.dtype == torch.bool:
@@ -240,17 +242,19 @@ class _Recorder(TorchDispatchMode):
         self, operation: Any, types: Any, arguments: tuple[Any, ...] = (), options: dict[str, Any] | None = None
     ) -> Any:  # fmt: skip
         name, options = operation.name().partition("::")[2].partition(".")[0], options or {}
+        # `__and__` and the like end with two underscores and change nothing.
         in_place = name.endswith("_") and not name.endswith("__")
         if in_place:  # a constant that it changes is recorded as it was
             value = self._expression(name.rstrip("_"), arguments, options, arguments[0].dtype == torch.bool)
             result = operation(*arguments, **options)
         else:
             result = operation(*arguments, **options)
-            truth = isinstance(result, Tensor) and result.dtype == torch.bool
-            value = self._expression(name, arguments, options, truth)
+            is_condition = isinstance(result, Tensor) and result.dtype == torch.bool
+            value = self._expression(name, arguments, options, is_condition)
         if isinstance(result, Tensor):
-            self._check_kind(result, name)
+            self._check_result(result, name)
             self._set(result, value)
+        # It returns a buffer for the gradient as well.
         elif isinstance(result, tuple) and name == "log_sigmoid_forward":
             self._set(result[0], value)
             self._alive.append(result[1])
@@ -263,56 +267,56 @@ class _Recorder(TorchDispatchMode):
             self.graph.lines[value] = line
         return value
 
-    def _check_kind(self, result: Tensor, name: str) -> None:
+    def _check_result(self, result: Tensor, name: str) -> None:
         if result.numel() not in (1, CHANNELS) or result.dim() > 1:
             raise self.error(f"gives {name} another shape: {tuple(result.shape)} of ({CHANNELS},)")
         if result.is_complex():
             raise self.error(f"gives complex numbers by {name}")
 
-    def _expression(self, name: str, arguments: tuple[Any, ...], options: dict[str, Any], truth: bool) -> Value:
-        """Return the expression of an operation; with `truth`, as a condition."""
+    def _expression(self, name: str, arguments: tuple[Any, ...], options: dict[str, Any], as_condition: bool) -> Value:
+        """Return the expression of an operation; as a condition with `as_condition`."""
         e, apply = self._expressions, self._expressions.apply
         if name in FILLED or name in FULL:
-            number = self._number_of(FILLED[name] if name in FILLED else arguments[FULL[name]])
-            return apply("ne", number, e.number(0)) if truth else number
+            number = self._as_number(FILLED[name] if name in FILLED else arguments[FULL[name]])
+            return apply("ne", number, e.number(0)) if as_condition else number
         if name == "_to_copy":
-            return self._converted(arguments[0], options)
-        if name in SAME:
+            return self._cast(arguments[0], options)
+        if name in IDENTITIES:
             return self.value_of(arguments[0])
         if name in LOGICAL:
-            if name.startswith("bitwise") and not truth:
+            if name.startswith("bitwise") and not as_condition:
                 raise self.error(f"uses {name} of numbers")
-            return apply(LOGICAL[name], *map(self._truth_of, arguments))
-        value = self._of_numbers(name, arguments, options)
-        return apply("ne", value, e.number(0)) if truth and name not in COMPARISONS else value
+            return apply(LOGICAL[name], *map(self._as_condition, arguments))
+        value = self._numeric_expression(name, arguments, options)
+        return apply("ne", value, e.number(0)) if as_condition and name not in COMPARISONS else value
 
-    def _converted(self, tensor: Tensor, options: dict[str, Any]) -> Value:
+    def _cast(self, tensor: Tensor, options: dict[str, Any]) -> Value:
         """Return the expression of `_to_copy`: a condition may become numbers, and numbers stay unchanged."""
         dtype = options.get("dtype") or tensor.dtype
         if tensor.dtype == torch.bool:
-            return self.value_of(tensor) if dtype == torch.bool else self._number_of(tensor)
+            return self.value_of(tensor) if dtype == torch.bool else self._as_number(tensor)
         if dtype == torch.bool:
-            return self._truth_of(tensor)
+            return self._as_condition(tensor)
         if tensor.is_floating_point() and dtype != tensor.dtype:
             raise self.error(f"turns {tensor.dtype} into {dtype}")
         return self.value_of(tensor)
 
-    def _of_numbers(self, name: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> Value:
+    def _numeric_expression(self, name: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> Value:
         e, apply = self._expressions, self._expressions.apply
         if name in ("where", "masked_fill"):
             condition, x, y = arguments if name == "where" else (arguments[1], arguments[2], arguments[0])
-            return apply("where", self._truth_of(condition), self._number_of(x), self._number_of(y))
+            return apply("where", self._as_condition(condition), self._as_number(x), self._as_number(y))
         if name in _GRADIENTS:
-            return _GRADIENTS[name](e, *map(self._number_of, arguments[:2]))
-        numbers = [self._number_of(x) for x in arguments if isinstance(x, (Tensor, int, float, complex))]
+            return _GRADIENTS[name](e, *map(self._as_number, arguments[:2]))
+        numbers = [self._as_number(x) for x in arguments if isinstance(x, (Tensor, int, float, complex))]
         if name in _FORMULAS:
             return _FORMULAS[name](e, *numbers)
         if name in ("clamp", "clamp_min", "clamp_max", "hardtanh"):
-            return self._clamped(name, arguments, options)
+            return self._clamp(name, arguments, options)
         if name == "pow":
             return self._power(numbers[0], self.graph.number(numbers[1]))
-        if name in PLAIN:
-            return apply(PLAIN[name], *numbers)
+        if name in ELEMENTWISE:
+            return apply(ELEMENTWISE[name], *numbers)
         if name in ("add", "sub", "rsub"):
             return self._sum(name, numbers[:2], float(options.get("alpha", arguments[2] if len(arguments) > 2 else 1)))
         if name == "div" and options.get("rounding_mode") is None:
@@ -329,12 +333,13 @@ class _Recorder(TorchDispatchMode):
         left, right = numbers[::-1] if name == "rsub" else numbers
         return apply("add" if name == "add" else "sub", left, apply("mul", right, self._expressions.number(alpha)))
 
-    def _clamped(self, name: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> Value:
+    def _clamp(self, name: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> Value:
         apply, x = self._expressions.apply, self.value_of(arguments[0])
         bounds = [*arguments[1:3], None, None]
         low, high = options.get("min", bounds[0]), options.get("max", bounds[1])
         if name == "clamp_max":
             low, high = None, arguments[1]
+        # The lower bound first: torch.clamp gives the upper one where the bounds cross.
         if low is not None:
             x = apply("maximum", x, self.value_of(low))
         return x if high is None else apply("minimum", x, self.value_of(high))
@@ -345,6 +350,7 @@ class _Recorder(TorchDispatchMode):
             raise self.error(f"raises to another power than whole and half ones up to {MAX_POWER}")
         size = abs(exponent)
         power = apply("sqrt", x) if size % 1 else e.number(1)
+        # Repeated products: kernels have no vectorised power.
         for _ in range(int(size)):
             power = apply("mul", power, x)
         return apply("div", e.number(1), power) if exponent < 0 else power
@@ -364,20 +370,20 @@ class _Recorder(TorchDispatchMode):
         return CannotBeTraced(f"{line + ': ' if line else 'an equation '}{what}")
 
 
-_DECIDES = {"_local_scalar_dense", "item", "is_nonzero", "equal"}
-_PICKS = set(
+_READS_VALUES = {"_local_scalar_dense", "item", "is_nonzero", "equal"}
+_MIXES_CHANNELS = set(
     "sum mean prod roll flip cat stack slice select index gather mm bmm amax amin max min cumsum split chunk unsqueeze "
     "permute t addmm mv dot _softmax sort topk std var".split()
 )
-_MAKES = set("arange linspace rand randn bernoulli rand_like randn_like eye".split())
+_CREATES_TENSOR = set("arange linspace rand randn bernoulli rand_like randn_like eye".split())
 
 
 def _reason(name: str) -> str:
     """Return why an operation is in no kernel."""
-    if name in _DECIDES:
+    if name in _READS_VALUES:
         return "decides by a value of its tensors, which a kernel for many channels cannot; use torch.where"
-    if name in _PICKS:
+    if name in _MIXES_CHANNELS:
         return f"mixes or picks channels ({name}), which an elementwise kernel cannot"
-    if name in _MAKES:
+    if name in _CREATES_TENSOR:
         return f"makes a tensor of its own ({name})"
     return f"uses {name}, which is none of the operations that kernels are generated from"

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.nn.functional import hardtanh, logsigmoid, relu6, silu, softplus
 
-from gatedrnn.codegen.row import differing, evaluate, trials
+from gatedrnn.codegen.row import error_mask, evaluate, sample_inputs
 from gatedrnn.codegen.trace import trace
 from gatedrnn.equations import ScanEquations
 from gatedrnn.errors import CannotBeTraced
@@ -43,10 +43,10 @@ def test_a_function_and_its_gradient_are_those_of_torch(name):
         return [y, *torch.autograd.grad(y, x, upstream)]
 
     graph, values = trace(both, ["x", "upstream"], HERE)
-    given = trials(["x", "upstream"], edges=True)
+    given = sample_inputs(["x", "upstream"], edges=True)
     expected = both(*(torch.from_numpy(v).requires_grad_() for v in given.values()))
     for found, right in zip(evaluate(graph, values, given), expected, strict=True):
-        assert not differing(found, right.detach().numpy(), 1e-9).any()
+        assert not error_mask(found, right.detach().numpy(), 1e-9).any()
 
 
 def test_one_exponential_serves_both_signs_and_the_gradient():

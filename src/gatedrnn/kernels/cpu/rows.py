@@ -18,7 +18,7 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 from torch import Tensor
 
-from gatedrnn.codegen.row import Row, differing, evaluate, trials, uncertain
+from gatedrnn.codegen.row import Row, error_mask, evaluate, rounding_spread, sample_inputs
 from gatedrnn.codegen.source import Source, numba_source
 from gatedrnn.errors import WrongKernel
 from gatedrnn.kernels.cpu import functions
@@ -37,7 +37,7 @@ NAMES = {name: getattr(functions, name) for name in (
 ALLOWED = {"float64": 1e-11, "float32": 3e-5, "bfloat16": 2e-2}
 """The largest error of a number, beside 1, when a function is new: wrong formulas are further off."""
 SPREADS = 4
-"""Multiples of what rounding may do (`uncertain`), which is estimated from a few samples."""
+"""Multiples of what rounding may do (`rounding_spread`), which is estimated from a few samples."""
 TYPES = {"float32": types.float32, "float64": types.float64, "bfloat16": types.uint16}
 
 
@@ -88,7 +88,7 @@ class CompiledRow:
     def _check(self) -> None:
         """Compare with the row's graph in float64, on random numbers and on edges."""
         source, row = self.source, self.source.row
-        drawn = trials(source.rows, edges=True)
+        drawn = sample_inputs(source.rows, edges=True)
         stored = {name: _stored(drawn[name], dtype) for name, dtype in zip(source.rows, source.dtypes, strict=True)}
         table = np.array([stored[name].data_ptr() for name in source.rows], np.int64)
         before = {name: x.double().numpy().copy() for name, x in stored.items()}
@@ -96,7 +96,7 @@ class CompiledRow:
         outputs = row.writes | row.adds
         read, wide = {name: before[name] for name in row.reads}, np.float64 if source.is_wide else np.float32
         expected = evaluate(row.graph, list(outputs.values()), read)
-        spreads = uncertain(row.graph, list(outputs.values()), read, wide)
+        spreads = rounding_spread(row.graph, list(outputs.values()), read, wide)
         for name, right, spread in zip(outputs, expected, spreads, strict=True):
             with np.errstate(all="ignore"):
                 right = right + before[name] if name in row.adds else right
@@ -104,7 +104,7 @@ class CompiledRow:
             limit = math.inf if dtype == "float64" else 1e30
             got = stored[name].double().numpy()
             wrong = np.isnan(right) & ~np.isnan(got) & (spread != np.inf)
-            wrong |= differing(got, np.where(np.abs(right) < limit, right, np.inf), ALLOWED[dtype], SPREADS * spread)
+            wrong |= error_mask(got, np.where(np.abs(right) < limit, right, np.inf), ALLOWED[dtype], SPREADS * spread)
             if wrong.any():
                 numbers = ", ".join(f"{key} = {before[key][wrong][0]:g}" for key in row.reads)
                 raise WrongKernel(
