@@ -451,7 +451,7 @@ def cache_of(tree: Path, kernels: str) -> tuple[str, bytes]:
     """The folder in which a tree keeps kernels in that folder, and the stamp of its sources; empty if it cannot be
     imported.
     """
-    asked = "from gatedrnn.kernels.cpu import compile as c; print(c.folders()[0], c.stamp().hex())"
+    asked = "from gatedrnn.kernels.cpu import compile as c; print(c.folders()[0], c.source_hash().hex())"
     environment = _environment(tree) | {"NUMBA_CACHE_DIR": kernels}
     said = subprocess.run([sys.executable, "-c", asked], env=environment, capture_output=True, text=True).stdout.split()
     return (said[0], bytes.fromhex(said[1])) if said else ("", b"")

@@ -75,6 +75,7 @@ def has_cpu_kernels(device: torch.device) -> bool:
 
 def installed(package: str) -> bool:
     """Whether a package can be imported; called at every step of a stream, so the cheap test comes first."""
+    # An entry of None blocks an import, so that the key alone does not tell that a package is there.
     return sys.modules.get(package) is not None or find_spec(package) is not None
 
 
@@ -111,6 +112,7 @@ def streams(x: Tensor) -> bool:
         and x.is_cpu
         and x.dtype in DTYPES
         and not torch.is_autocast_enabled("cpu")
+        # A lazily negated view shares its base's memory: a kernel would read the values without their sign.
         and not x.is_neg()
     )
 
@@ -139,8 +141,7 @@ def forward_mode() -> bool:
 def exporting_to_onnx() -> bool:
     """Whether `torch.onnx.export` is running, whose format has none of our operations."""
     # Both of its exporters trace; called at every step of a stream, so torch's slower test comes second.
-    traced = torch.compiler.is_compiling() or is_tracing()
-    return traced and torch.onnx.is_in_onnx_export()
+    return (torch.compiler.is_compiling() or is_tracing()) and torch.onnx.is_in_onnx_export()
 
 
 def accumulation_dtype(dtype: torch.dtype) -> torch.dtype:
@@ -150,5 +151,6 @@ def accumulation_dtype(dtype: torch.dtype) -> torch.dtype:
 
 def autocast_dtype(device: torch.device) -> torch.dtype | None:
     """Return the dtype of autocast on this device; None if it is off, or unknown."""
+    # torch raises for a device type without autocast, such as meta, when it is asked whether autocast is on.
     available = torch.amp.is_autocast_available(device.type)
     return torch.get_autocast_dtype(device.type) if available and torch.is_autocast_enabled(device.type) else None

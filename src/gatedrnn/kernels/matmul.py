@@ -17,7 +17,7 @@ from gatedrnn.kernels.backends import ONEDNN_LINEAR, observed
 from gatedrnn.machine import processor
 from gatedrnn.shapes import Features
 
-WORTH = 1 << 21
+MIN_MULTIPLY_ADDS = 1 << 21
 """Multiply-adds from which a product makes up for the dearer call."""
 
 
@@ -33,12 +33,13 @@ def linear(x: Features, weight: Tensor, bias: Tensor | None = None) -> Features:
         >>> linear(torch.ones(2, 3), torch.ones(4, 3)).tolist()[0]
         [3.0, 3.0, 3.0, 3.0]
     """
-    if torch.compiler.is_compiling() or not has_faster() or observed(x) or torch.is_autocast_enabled("cpu"):
+    # Autocast changes the dtype of torch's own operation alone: that of oneDNN would still multiply in float32.
+    by_torch = torch.compiler.is_compiling() or not has_faster() or observed(x) or torch.is_autocast_enabled("cpu")
+    if by_torch or not _by_onednn(x, weight):
         return functional.linear(x, weight, bias)
-    if not _by_onednn(x, weight):
-        return functional.linear(x, weight, bias)
-    learnt = any(each is not None and each.requires_grad for each in (x, weight, bias))
-    return _Linear.apply(x, weight, bias) if learnt and torch.is_grad_enabled() else _onednn(x, weight, bias)
+    # The operation of oneDNN has no gradient formula; where none is needed, the autograd function only costs time.
+    needs_grad = any(each is not None and each.requires_grad for each in (x, weight, bias))
+    return _Linear.apply(x, weight, bias) if needs_grad and torch.is_grad_enabled() else _onednn(x, weight, bias)
 
 
 def product(x: Features, weight: Tensor) -> Features:
@@ -58,6 +59,7 @@ def weight_grad(left: Tensor, right: Tensor) -> Tensor:
 def product_into(out: Tensor, x: Tensor, weight: Tensor) -> None:
     """Write x @ weight.T of two matrices to `out`, as `product`."""
     if _by_onednn(x, weight):
+        # The operation of oneDNN takes no `out`.
         out.copy_(_onednn(x, weight, None))
     else:
         torch.mm(x, weight.t(), out=out)
@@ -65,6 +67,7 @@ def product_into(out: Tensor, x: Tensor, weight: Tensor) -> None:
 
 def add_weight_grad(total: Tensor, left: Tensor, right: Tensor) -> None:
     """Add left.T @ right to `total`, which may be of a wider dtype."""
+    # addmm_ needs no temporary of the weight's size, but both sides must have one dtype.
     if left.dtype != total.dtype or _by_onednn(left.t(), right.t()):
         total += weight_grad(left, right)
     else:
@@ -80,13 +83,14 @@ class _Linear(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
         x, weight = ctx.saved_tensors
-        of_x, of_weight, of_bias = ctx.needs_input_grad
+        needs_x, needs_weight, needs_bias = ctx.needs_input_grad
         rows, inputs = upstream.flatten(0, -2), x.flatten(0, -2)
-        by_rows = (lambda left, right: left.t() @ right) if torch.is_grad_enabled() else weight_grad
+        # Under create_graph the gradient is differentiated again, and `weight_grad` has no gradient of its own.
+        product_grad = (lambda left, right: left.t() @ right) if torch.is_grad_enabled() else weight_grad
         return (
-            linear(upstream, weight.t()) if of_x else None,
-            by_rows(rows, inputs) if of_weight else None,
-            rows.sum(0) if of_bias else None,
+            linear(upstream, weight.t()) if needs_x else None,
+            product_grad(rows, inputs) if needs_weight else None,
+            rows.sum(0) if needs_bias else None,
         )
 
 
@@ -106,8 +110,9 @@ def _by_onednn(x: Tensor, weight: Tensor) -> bool:
         x.dtype == torch.float32 == weight.dtype
         and x.is_cpu
         and x.dim() > 1
-        and x.numel() * len(weight) >= WORTH
+        and x.numel() * len(weight) >= MIN_MULTIPLY_ADDS
         and has_faster()
+        # Read at each call: a user may switch oneDNN off for a while (`torch.backends.mkldnn.flags`).
         and bool(torch.backends.mkldnn.enabled)
     )
 

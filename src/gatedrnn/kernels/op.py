@@ -44,8 +44,8 @@ def operation(
     parts = [(one._make, slice(low, low + len(one._fields))) for one, low in zip(arguments, starts, strict=True)]
 
     def grouped(function: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*given: Any, **_: Any) -> Any:  # a counter of FLOPs says the shape of the result too
-            return function(*[make(given[part]) for make, part in parts])
+        def call(*values: Any, **_: Any) -> Any:  # a counter of FLOPs says the shape of the result too
+            return function(*[make(values[part]) for make, part in parts])
 
         return call
 
@@ -75,6 +75,7 @@ def register_gradient(
 
     def save(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
         arguments = dict(zip(names, inputs, strict=True))
+        # An output that nobody uses then has None as its gradient, and no zeros are allocated and read for it.
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(*map(arguments.__getitem__, tensors), *saves(output, **arguments))
         ctx.constants = {name: value for name, value in arguments.items() if name not in tensors}
@@ -86,6 +87,7 @@ def register_gradient(
         needed = frozenset(name for name, needs in zip(names, ctx.needs_input_grad, strict=True) if needs)
         compute = backward_with_graph if torch.is_grad_enabled() else backward
         by_name = dict(zip(differentiable, compute(upstream, saved, needed, **arguments), strict=True))
+        # Kernels sum gradients in float32 at least; that of a bfloat16 input must have the input's dtype.
         cast = {
             name: grad.to(arguments[name].dtype)
             for name, grad in by_name.items()
@@ -128,13 +130,14 @@ def gradients_with_graph(
         function: takes `tensors`; its outputs come in the order of `upstream`, which may have more.
         upstream: their gradients; None for an unused one.
     """
-    again = [x.view_as(x) if x is not None and x.requires_grad else x for x in tensors]
-    inputs = [x for x in again if x is not None and x.requires_grad]
-    pairs = [(o, g) for o, g in zip(function(*again), upstream, strict=False) if g is not None and o.requires_grad]
+    # One view for each argument: a tensor that is passed twice would get the whole gradient for both.
+    aliases = [x.view_as(x) if x is not None and x.requires_grad else x for x in tensors]
+    inputs = [x for x in aliases if x is not None and x.requires_grad]
+    pairs = [(o, g) for o, g in zip(function(*aliases), upstream, strict=False) if g is not None and o.requires_grad]
     # An initial state that every sequence resets has no effect on outputs, and some outputs are constants.
     outputs, grads = [o for o, _ in pairs], [g for _, g in pairs]
     results = iter(torch.autograd.grad(outputs, inputs, grads, create_graph=True, materialize_grads=True))
-    return [next(results) if x is not None and x.requires_grad else None for x in again]
+    return [next(results) if x is not None and x.requires_grad else None for x in aliases]
 
 
 # FLOPs as `torch.utils.flop_counter` counts those of torch's own operations: matrix products. Elementwise work
@@ -144,6 +147,7 @@ def gradients_with_graph(
 
 def products(x: Shape, *weights: Shape | None) -> int:
     """Count the product of each row of x (batch, time, …) with each of these matrices."""
+    # torch counts a multiply-add as two FLOPs.
     return 2 * x[0] * x[1] * sum(prod(weight) for weight in weights if weight is not None)
 
 

@@ -15,8 +15,8 @@ import torch
 from torch.autograd import forward_ad
 
 
-def _of_torch(name: str, otherwise: Any) -> Any:
-    """Return what torch has under a name; `otherwise`, with a line in the log, where it has nothing."""
+def _of_torch(name: str, fallback: Any) -> Any:
+    """Return what torch has under a name; `fallback`, with a line in the log, where it has nothing."""
     try:
         return attrgetter(name)(torch)
     except AttributeError:
@@ -24,7 +24,7 @@ def _of_torch(name: str, otherwise: Any) -> Any:
             "torch %s has no torch.%s, by which layers see whether kernels may run: they run in plain torch, slower",
             torch.__version__, name,
         )  # fmt: skip
-        return otherwise
+        return fallback
 
 
 innermost_transform: Callable[[], object] = _of_torch("_C._functorch.peek_interpreter_stack", lambda: "unknown")

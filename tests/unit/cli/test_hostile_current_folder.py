@@ -12,7 +12,7 @@ from finished import copy_of
 
 from gatedrnn.cli.app import build_app
 from gatedrnn.kernels.cpu import store
-from gatedrnn.kernels.cpu.compile import stamp
+from gatedrnn.kernels.cpu.compile import source_hash
 
 MODULES = (
     "conftest", "gatedrnn", "heapq", "llvmlite/__init__", "numba", "pickle", "queue", "random", "sitecustomize",
@@ -57,8 +57,8 @@ class Evil:
 
 def compiled():
     """The kernels that the suite has compiled."""
-    files = (file for place in store.places()[:1] for file in place.folder.glob("*.compiled"))
-    return [file for file in files if store.is_of(file, stamp())]
+    files = (file for location in store.locations()[:1] for file in location.folder.glob("*.compiled"))
+    return [file for file in files if store.is_of(file, source_hash())]
 
 
 def fill(folder, mark):
@@ -68,10 +68,10 @@ def fill(folder, mark):
         (folder / f"{name}.py").write_text(f"open({str(mark)!r}, 'a').write(__name__ + '\\n')\n")
     for name, text in SETTINGS.items():
         (folder / name).write_text(text)
-    poisoned = folder / "cache" / store.places()[0].folder.name
+    poisoned = folder / "cache" / store.locations()[0].folder.name
     poisoned.mkdir(parents=True)
     for file in compiled():
-        content = store.packed(file.name, stamp(), pickle.dumps((Evil(str(mark)),)))
+        content = store.packed(file.name, source_hash(), pickle.dumps((Evil(str(mark)),)))
         (poisoned / file.name).write_bytes(content)
 
 
@@ -79,11 +79,11 @@ def fill(folder, mark):
 def own_cache(tmp_path_factory):
     """A user's cache with what the suite has compiled, signed: nothing is compiled for each command anew."""
     folder, key = tmp_path_factory.mktemp("user") / "gatedrnn" / "kernels", bytes(range(store.DIGEST))
-    place = folder / store.places()[0].folder.name
+    place = folder / store.locations()[0].folder.name
     for each in (folder.parent, folder, place):
         each.mkdir(mode=0o700)
     for path, content in [(folder / store.KEY, key)] + [
-        (place / file.name, store.packed(file.name, stamp(), file.read_bytes()[3 * store.DIGEST :], key))
+        (place / file.name, store.packed(file.name, source_hash(), file.read_bytes()[3 * store.DIGEST :], key))
         for file in compiled()
     ]:
         path.write_bytes(content)

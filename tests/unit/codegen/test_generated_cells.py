@@ -173,7 +173,7 @@ def test_names_of_projections_need_be_no_names_of_python_and_comments_do_not_mak
 
 def test_every_number_of_a_row_is_written_whatever_its_length(tmp_path):
     address = rows.row_address(ADD, "test", ("float64", "float64"))
-    call = rows.calling(address)
+    call = rows.as_callable(address)
     for n in (0, 1, 7, 16, 33):
         given, to = np.arange(40.0), np.ones(40)
         call(n, np.array([given.ctypes.data, to.ctypes.data]))

@@ -33,7 +33,7 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "user"))
     monkeypatch.setattr(cache, "_WARNED", [])
-    monkeypatch.setattr(store, "_said", set())
+    monkeypatch.setattr(store, "_warned", set())
     return tmp_path / "cache"
 
 
@@ -60,7 +60,7 @@ def test_a_compiled_function_is_loaded_for_its_types_and_sources_alone(folder, m
     assert again(4) == 8 and compilations(again) == 0
     assert again(0.5) == 1.0 and compilations(again) == 1
     assert len(files_of(folder)) == 2
-    monkeypatch.setattr(cache, "stamp", lambda: b"other sources".ljust(store.DIGEST))
+    monkeypatch.setattr(cache, "source_hash", lambda: b"other sources".ljust(store.DIGEST))
     again = doubling()
     assert again(3) == 6 and compilations(again) == 1
     assert len(files_of(folder)) == 2
@@ -76,14 +76,14 @@ def test_every_source_of_the_kernels_counts(tmp_path, monkeypatch):
     monkeypatch.setattr(cache, "files", lambda package: tmp_path)
     compiled = [file for file in tmp_path.rglob("*.py") if NUMBA.search(file.read_text(encoding="utf-8"))]
     assert {"functions.py", "views.py", "loops.py", "step.py"} <= {file.name for file in compiled}
-    sums = [cache.stamp.__wrapped__()]
+    sums = [cache.source_hash.__wrapped__()]
     for file in [*compiled, tmp_path / "kernels" / "cpu" / "new.py"]:
         with file.open("a") as source:
             source.write("\n")
-        sums.append(cache.stamp.__wrapped__())
+        sums.append(cache.source_hash.__wrapped__())
     assert len(set(sums)) == len(sums)
     (tmp_path / "kernels" / "cpu" / "kinds.scan.loops.run.compiled").write_text("1")
-    assert cache.stamp.__wrapped__() == sums[-1]
+    assert cache.source_hash.__wrapped__() == sums[-1]
 
 
 @pytest.mark.parametrize("damage", [lambda b: b[: len(b) // 2], lambda b: b"", lambda b: b[:-1] + bytes([b[-1] ^ 1])])

@@ -16,7 +16,7 @@ import sys, torch, gatedrnn
 from gatedrnn.kernels.cpu import ahead
 from gatedrnn.kinds.scan import loops
 torch.set_num_threads(int(sys.argv[1]))
-ahead._processes = lambda: 2
+ahead._worker_count = lambda: 2
 def step():
     gatedrnn.MinGRU(4, 8)(torch.randn(500, 8, 4))[0].sum().backward()
 if sys.argv[2] == "ahead":
@@ -64,12 +64,12 @@ def test_steps_of_a_stream_are_recorded_too():
 
 @pytest.mark.parametrize("missing, can_be_saved", [(0, True), (1, True), (2, False)])
 def test_work_for_one_process_is_left_to_the_call(missing, can_be_saved, monkeypatch, caplog):
-    for name, value in {"_processes": 2, "can_save": can_be_saved, "any_saved": True}.items():
+    for name, value in {"_worker_count": 2, "can_save": can_be_saved, "any_saved": True}.items():
         monkeypatch.setattr(ahead, name, lambda value=value: value)
     there = iter([True] * (2 - missing) + [False] * missing)
-    monkeypatch.setattr(ahead.Form, "is_compiled", lambda form: next(there))
-    monkeypatch.setattr(ahead.GeneratedForm, "is_compiled", lambda form: True)
-    monkeypatch.setattr(ahead, "_start", lambda processes: pytest.fail("a process started"))
+    monkeypatch.setattr(ahead.KernelSpec, "is_compiled", lambda form: next(there))
+    monkeypatch.setattr(ahead.RowSpec, "is_compiled", lambda form: True)
+    monkeypatch.setattr(ahead, "_start_workers", lambda processes: pytest.fail("a process started"))
     with ahead.compile_ahead():
         gatedrnn.MinGRU(4, 8)(torch.randn(500, 8, 4))[0].sum().backward()
     assert not caplog.messages
@@ -79,8 +79,8 @@ def test_processes_share_work_by_length_and_module():
     arguments = typeof((1, 2), Purpose.argument)
     scan, loop = "kinds.scan.loops.run", "kinds.loop.loops.run"
     names = [scan, f"{scan}_backward", loop, f"{loop}_backward", "kernels.cpu.products._pack"]
-    forms = [ahead.Form(name, arguments, False) for name in names]
-    own, other = ahead._shares(forms, 2)
+    forms = [ahead.KernelSpec(name, arguments, False) for name in names]
+    own, other = ahead._balanced_shares(forms, 2)
     assert {form.module for form in own}.isdisjoint({form.module for form in other}) and len(own) + len(other) == 5
-    one, two = ahead._shares(forms[:2], 2)
+    one, two = ahead._balanced_shares(forms[:2], 2)
     assert [form.kernel for form in (*one, *two)] == [f"{scan}_backward", scan]

@@ -21,7 +21,7 @@ def home(tmp_path, monkeypatch):
     for variable in (*store.VARIABLES, "XDG_CACHE_HOME"):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(store, "_said", set())
+    monkeypatch.setattr(store, "_warned", set())
     (tmp_path / "home").mkdir()
     return tmp_path / "home"
 
@@ -46,16 +46,16 @@ def test_kernels_are_saved_in_the_users_cache_which_others_cannot_read(home, mon
     for system, folder in {"darwin": home / "Library/Caches", "win32": home / "local"}.items():
         monkeypatch.setattr(sys, "platform", system)
         monkeypatch.setenv("LOCALAPPDATA", str(home / "local"))
-        assert store.places()[-1].folder.is_relative_to(folder / "gatedrnn")
+        assert store.locations()[-1].folder.is_relative_to(folder / "gatedrnn")
 
 
 def test_a_path_that_is_not_absolute_does_not_count(home, monkeypatch, caplog):
     for variable in (*store.VARIABLES, "XDG_CACHE_HOME"):
         monkeypatch.setenv(variable, "cache")
-    assert {place.folder.is_relative_to(home) for place in store.places()} == {True}
+    assert {location.folder.is_relative_to(home) for location in store.locations()} == {True}
     assert caplog.messages == ["GATEDRNN_KERNEL_CACHE=cache is ignored: the path of compiled kernels must be absolute"]
     monkeypatch.setenv("HOME", "home")
-    assert store.places() == [] and loaded() is None
+    assert store.locations() == [] and loaded() is None
     (reason,) = store.write(NAME, STAMP, b"compiled")
     assert "no home folder" in reason
 

@@ -40,26 +40,27 @@ INLINED = {
 """Options of functions in inner loops: a call that is left in a loop keeps it from being vectorised."""
 
 LOG = logging.getLogger("gatedrnn")
-DRIVERS = ("cpu.py", "loops.py", "step.py")
+COMPILED_FILES = ("cpu.py", "loops.py", "step.py")
 """Files of a kind that are compiled."""
-WAIT = 120.0  # seconds for another process that compiles the same: that one may be suspended
+LOCK_TIMEOUT = 120.0  # seconds for another process that compiles the same: that one may be suspended
 
 
 @cache
-def stamp() -> bytes:
+def source_hash() -> bytes:
     """Return a sum over the sources of all kernels and what compiles them."""
     total = hashlib.sha256(f"{numba.__version__} {llvmlite.__version__}".encode())
     package = files("gatedrnn")
     kinds = [file for folder in (package / "kinds").iterdir() if folder.is_dir() for file in folder.iterdir()]
     machinery = [file for file in (package / "kernels" / "cpu").iterdir() if file.name.endswith(".py")]
-    for source in sorted([*machinery, *(file for file in kinds if file.name in DRIVERS)], key=str):
+    # Sorted: the order in which a file system lists a folder differs from machine to machine.
+    for source in sorted([*machinery, *(file for file in kinds if file.name in COMPILED_FILES)], key=str):
         total.update(source.name.encode() + source.read_bytes())
     return total.digest()
 
 
 def folders() -> list[Path]:
     """Return where compiled functions are looked for; they are saved in the first that only this user can write."""
-    return [place.folder for place in store.places()]
+    return [location.folder for location in store.locations()]
 
 
 def can_save() -> bool:
@@ -69,7 +70,7 @@ def can_save() -> bool:
 
 def any_saved() -> bool:
     """Whether something of these sources is compiled already."""
-    return any(store.is_of(file, stamp()) for place in store.usable() for file in place.folder.glob("*.compiled"))
+    return any(store.is_of(file, source_hash()) for one in store.trusted() for file in one.folder.glob("*.compiled"))
 
 
 class DiskCache(_Cache):
@@ -84,21 +85,22 @@ class DiskCache(_Cache):
 
     def holds(self, sig: Any, target_context: Any) -> bool:
         """Whether there is a compiled form for these argument types."""
-        return store.read(self._file(sig, target_context.codegen()), stamp()) is not None
+        return store.read(self._file(sig, target_context.codegen()), source_hash()) is not None
 
     def remove(self, sig: Any, target_context: Any) -> None:
         """Delete the file of these argument types."""
         store.remove(self._file(sig, target_context.codegen()))
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
+        # As Numba's own cache does: the context must know all types before code is rebuilt from a pickle.
         target_context.refresh()
-        data = store.read(self._file(sig, target_context.codegen()), stamp())
+        data = store.read(self._file(sig, target_context.codegen()), source_hash())
         return None if data is None else CompileResult._rebuild(target_context, *pickle.loads(data))
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Write into the first folder that can be written; without one, the compiled form serves this process alone."""
         assert not data.library.has_dynamic_globals, f"{self.name} holds addresses of this process"
-        if reasons := store.write(self._file(sig, data.library.codegen), stamp(), dumps(data._reduce())):
+        if reasons := store.write(self._file(sig, data.library.codegen), source_hash(), dumps(data._reduce())):
             _warn_not_saved(reasons)
 
     @contextmanager
@@ -119,6 +121,7 @@ class DiskCache(_Cache):
 
     def _file(self, sig: Any, codegen: Any) -> str:
         types, _ = normalize_signature(sig)
+        # The codegen's tuple names the processor and its features: a folder of a cluster serves several kinds.
         key = hashlib.sha256(repr((types, codegen.magic_tuple())).encode()).hexdigest()[:16]
         return f"{self.name}-{key}.{sys.implementation.cache_tag}.compiled"
 
@@ -136,11 +139,12 @@ def _warn_not_saved(reasons: list[str]) -> None:
 
 
 def _lock(name: str) -> FileLock | None:
-    for place in store.usable():
-        lock = FileLock(place.folder / f"{name}.lock", timeout=WAIT)
+    for location in store.trusted():
+        lock = FileLock(location.folder / f"{name}.lock", timeout=LOCK_TIMEOUT)
         try:
-            store.make_folder(place)
+            store.make_folder(location)
             lock.acquire()
+        # To compile the same twice costs seconds; a suspended process could hold the lock for ever.
         except Timeout:
             return None
         except OSError:
@@ -173,7 +177,7 @@ class CompiledFunction(CPUDispatcher):
         self.overloads.pop(argument_types, None)
         self._cache.remove(argument_types, self.targetctx)
 
-    def _announce(self) -> None:
+    def _log_compilation(self) -> None:
         if (folder := store.saving_folder()) is None:
             _warn_not_saved(store.why_not_saved())
         else:
@@ -183,11 +187,13 @@ class CompiledFunction(CPUDispatcher):
         # Numba's lock before that of a file: else two threads could each hold what the other waits for.
         with global_compiler_lock:
             types, _ = normalize_signature(sig)
+            # Loading needs no lock: a file is replaced in one step.
             if self.is_compiled(tuple(types)):
                 return super().compile(sig)
             with self._cache.locked(sig, self.targetctx):
+                # Looked up once more: another process may have compiled it while this one waited for the lock.
                 if not CompiledFunction._depth and not self._cache.holds(sig, self.targetctx):
-                    self._announce()
+                    self._log_compilation()
                 CompiledFunction._depth += 1
                 try:
                     return super().compile(sig)
@@ -196,7 +202,7 @@ class CompiledFunction(CPUDispatcher):
 
 
 @contextmanager
-def unannounced() -> Iterator[None]:
+def without_log() -> Iterator[None]:
     """Log nothing of what is compiled inside: it was announced before."""
     CompiledFunction._depth += 1
     try:
@@ -207,4 +213,5 @@ def unannounced() -> Iterator[None]:
 
 def compiled(**options: Any) -> Callable[[Callable[..., Any]], Any]:
     """`numba.njit` with these options and a cache on disk."""
+    # boundscheck None leaves it to NUMBA_BOUNDSCHECK, for debugging.
     return lambda function: CompiledFunction(function, targetoptions={**options, "nopython": True, "boundscheck": None})

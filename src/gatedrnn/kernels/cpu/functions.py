@@ -19,12 +19,12 @@ from gatedrnn.kernels.cpu.compile import INLINED
 # Typed, for a Python number would turn a row of float32 into float64; in float64 the same numbers are exact.
 ZERO, HALF, ONE, TWO = (np.float32(x) for x in (0.0, 0.5, 1.0, 2.0))
 INFINITE, NOT_A_NUMBER = np.float32(math.inf), np.float32(math.nan)
-LEAST, MOST = np.float32(-87.3), np.float32(88.3)  # e to these is near the ends of float32
+MIN_EXPONENT, MAX_EXPONENT = np.float32(-87.3), np.float32(88.3)  # e to these is near the ends of float32
 TWO_OVER_PI = 0xA2F9836E4E441529FC2757D1F534DDC0DB6295993C439041FE5163ABDEBBC561
 """2 / pi, 256 bits behind the binary point."""
 
 
-def _quarters() -> tuple[tuple[float, float, float, float], ...]:
+def _reduction_table() -> tuple[tuple[float, float, float, float], ...]:
     """Units, powers of two, and 2 / pi of them less multiples of 4, in three parts, of which the first two have 25
     bits."""
     rows = []
@@ -38,9 +38,9 @@ def _quarters() -> tuple[tuple[float, float, float, float], ...]:
     return tuple(rows)
 
 
-QUARTERS = _quarters()
+REDUCTION_TABLE = _reduction_table()
 ON_X86 = llvmlite.binding.get_process_triple().startswith(("x86_64", "i386", "i686", "amd64"))
-FLUSH = 0x8040  # of the SSE control register: results and operands that are denormal are zero
+MXCSR_FLUSH = 0x8040  # of the SSE control register: results and operands that are denormal are zero
 
 
 @intrinsic
@@ -76,21 +76,22 @@ def _by_width(float64: Callable[[Any], Any], float32: Callable[[Any], Any]) -> A
 
 def _exp_float32(x: Any) -> Any:
     # Comparisons, not min and max: those lose a NaN.
-    found = _power(LEAST if x < LEAST else MOST if x > MOST else x)
-    return ZERO if x < LEAST else INFINITE if x > MOST else found
+    result = _exp_in_range(MIN_EXPONENT if x < MIN_EXPONENT else MAX_EXPONENT if x > MAX_EXPONENT else x)
+    return ZERO if x < MIN_EXPONENT else INFINITE if x > MAX_EXPONENT else result
 
 
 exp = _by_width(lambda x: math.exp(x), _exp_float32)
-"""e^x; in float32 infinity above MOST and 0 below LEAST, where denormals would begin."""
+"""e^x; in float32 infinity above MAX_EXPONENT and 0 below MIN_EXPONENT, where denormals would begin."""
 
 
 @numba.njit(**INLINED)
-def _power(x: Any) -> Any:
-    """e^x of a float32 between LEAST and MOST."""
+def _exp_in_range(x: Any) -> Any:
+    """e^x of a float32 between MIN_EXPONENT and MAX_EXPONENT."""
     # e^x = 2^k e^r with |r| <= log(2) / 2. The sum with 1.5 * 2^23 has the whole number k in its last bits, which go
     # into the exponent's. e^r is the polynomial of degree 6 with the smallest largest relative error (3e-9).
-    whole = x * np.float32(1.44269504) + np.float32(12582912.0)
-    k = whole - np.float32(12582912.0)
+    shifted = x * np.float32(1.44269504) + np.float32(12582912.0)
+    k = shifted - np.float32(12582912.0)
+    # log(2) in two parts (Cody and Waite): k times the first is exact, so that r loses no digits.
     r = (x - k * np.float32(0.693359375)) - k * np.float32(-2.12194440e-4)
     p = np.float32(1.4061241e-3)
     p = p * r + np.float32(8.3790114e-3)
@@ -99,12 +100,13 @@ def _power(x: Any) -> Any:
     p = p * r + np.float32(5.0000006e-1)
     p = p * r + np.float32(1.0)
     p = p * r + np.float32(1.0)
-    return p * float_of_bits((bits_of_float(whole) << np.int32(23)) + np.int32(0x3F800000))
+    return p * float_of_bits((bits_of_float(shifted) << np.int32(23)) + np.int32(0x3F800000))
 
 
 def _shrinking_float32(x: Any) -> Any:
     size = abs(x)
-    return ZERO if size == INFINITE else _power(LEAST if size > -LEAST else -size)
+    # Beyond MIN_EXPONENT the shift of k would reach into the sign bit.
+    return ZERO if size == INFINITE else _exp_in_range(MIN_EXPONENT if size > -MIN_EXPONENT else -size)
 
 
 shrinking = _by_width(lambda x: math.exp(-abs(x)), _shrinking_float32)
@@ -120,9 +122,11 @@ def _tanh_float32(x: Any) -> Any:
     p = p * square + np.float32(1.33314422036e-1)
     p = p * square + np.float32(-3.33332819422e-1)
     small = p * square * x + x
+    # e^-2|x| cannot overflow, as e^2x would for large x.
     shrunk = shrinking(TWO * x)
     large = (ONE - shrunk) / (ONE + shrunk)
     large = -large if x < ZERO else large
+    # 0.625 is where Cephes' tanhf changes formulas.
     return small if abs(x) < np.float32(0.625) else large
 
 
@@ -131,7 +135,7 @@ tanh = _by_width(lambda x: math.tanh(x), _tanh_float32)
 
 
 def _sin_float32(x: Any) -> Any:
-    return _turned(x, 0.0)
+    return _reduced_sine(x, 0.0)
 
 
 sin = _by_width(lambda x: math.sin(x) if abs(x) < math.inf else math.nan, _sin_float32)
@@ -139,7 +143,7 @@ sin = _by_width(lambda x: math.sin(x) if abs(x) < math.inf else math.nan, _sin_f
 
 
 def _cos_float32(x: Any) -> Any:
-    return _turned(x, 1.0)
+    return _reduced_sine(x, 1.0)
 
 
 cos = _by_width(lambda x: math.cos(x) if abs(x) < math.inf else math.nan, _cos_float32)
@@ -147,36 +151,36 @@ cos = _by_width(lambda x: math.cos(x) if abs(x) < math.inf else math.nan, _cos_f
 
 
 @numba.njit(**INLINED)
-def _turned(x: Any, quarters: Any) -> Any:
+def _reduced_sine(x: Any, quarters: Any) -> Any:
     """The sine of a float32 and so many quarter turns, of any size."""
     # x * 2 / pi, less whole turns of four quarters, in float64. A float32 of 2^23 units is a whole number of them, so
     # that multiples of 4 can be left out of what a unit is. It has 24 bits, so that products with 25 bits are exact.
     size = np.float64(abs(x))
-    unit, a, b, c = QUARTERS[0]
+    unit, a, b, c = REDUCTION_TABLE[0]
     for i in range(1, 5):
-        row = QUARTERS[i]
+        row = REDUCTION_TABLE[i]
         is_larger = size >= 8388608.0 * row[0]
         unit, a = row[0] if is_larger else unit, row[1] if is_larger else a
         b, c = row[2] if is_larger else b, row[3] if is_larger else c
     y = np.float64(x) / unit
     first, second = y * a, y * b
-    total = (first - 4.0 * _whole(0.25 * first)) + (second - 4.0 * _whole(0.25 * second)) + y * c
-    k = _whole(total)
+    total = (first - 4.0 * _nearest_integer(0.25 * first)) + (second - 4.0 * _nearest_integer(0.25 * second)) + y * c
+    k = _nearest_integer(total)
     r = np.float32((total - k) * 1.5707963267948966)
     turns = k + quarters
-    quarter = turns - 4.0 * _whole(0.25 * turns)  # from -2 to 2
+    quarter = turns - 4.0 * _nearest_integer(0.25 * turns)  # from -2 to 2
     square = r * r
     # The polynomials of Cephes, for |r| <= pi / 4.
     p = np.float32(-1.9515295891e-4) * square + np.float32(8.3321608736e-3)
     sine = (p * square - np.float32(1.6666654611e-1)) * square * r + r
     p = np.float32(2.443315711809948e-5) * square - np.float32(1.388731625493765e-3)
     cosine = (p * square + np.float32(4.166664568298827e-2)) * square * square - HALF * square + ONE
-    found = cosine if abs(abs(quarter) - 1.0) < 0.5 else sine
-    return -found if (quarter < -0.5) | (quarter > 1.5) else found
+    result = cosine if abs(abs(quarter) - 1.0) < 0.5 else sine
+    return -result if (quarter < -0.5) | (quarter > 1.5) else result
 
 
 @numba.njit(**INLINED)
-def _whole(x: Any) -> Any:
+def _nearest_integer(x: Any) -> Any:
     """The nearest whole number of a float64 below 2^51."""
     return (x + 6755399441055744.0) - 6755399441055744.0
 
@@ -199,9 +203,9 @@ def _log_float32(x: Any) -> Any:
     p = p * m + np.float32(2.0000714765e-1)
     p = p * m - np.float32(2.4999993993e-1)
     p = p * m + np.float32(3.3333331174e-1)
-    found = m * square * p - np.float32(2.12194440e-4) * e - HALF * square + m + np.float32(0.693359375) * e
-    found = INFINITE if x == INFINITE else found
-    return found if x > ZERO else (-INFINITE if x == ZERO else NOT_A_NUMBER)
+    result = m * square * p - np.float32(2.12194440e-4) * e - HALF * square + m + np.float32(0.693359375) * e
+    result = INFINITE if x == INFINITE else result
+    return result if x > ZERO else (-INFINITE if x == ZERO else NOT_A_NUMBER)
 
 
 log = _by_width(lambda x: math.log(x) if x > 0.0 else (-math.inf if x == 0.0 else math.nan), _log_float32)
@@ -211,14 +215,16 @@ log = _by_width(lambda x: math.log(x) if x > 0.0 else (-math.inf if x == 0.0 els
 @numba.njit(**INLINED)
 def log1p(x: Any) -> Any:
     """log(1 + x), without the digits that the sum has lost."""
-    whole = ONE + x
-    lost = whole - ONE
-    found = log(whole) * (x / lost)
-    found = x if lost == ZERO else found
-    return x if x == INFINITE else found
+    # log(w) x / (w - 1) with w = 1 + x rounded: both factors err alike (Goldberg 1991, theorem 4).
+    total = ONE + x
+    recovered = total - ONE
+    result = log(total) * (x / recovered)
+    result = x if recovered == ZERO else result
+    return x if x == INFINITE else result
 
 
 def _expm1_float32(x: Any) -> Any:
+    # Taylor's terms to x^8 leave less than 1e-8 for |x| < 1/2, where e^x - 1 would cancel.
     p = np.float32(1 / 40320) * x + np.float32(1 / 5040)
     p = p * x + np.float32(1 / 720)
     p = p * x + np.float32(1 / 120)
@@ -242,6 +248,7 @@ def where(condition: Any, x: Any, y: Any) -> Any:
 @numba.njit(**INLINED)
 def maximum(x: Any, y: Any) -> Any:
     """The larger one, or NaN if one of them is."""
+    # `|` computes both comparisons: the branch of an `or` hinders vectorisation.
     return x if (x > y) | (x != x) else y
 
 
@@ -263,8 +270,8 @@ def rounded_to_bfloat16(x: Any) -> Any:
     b = np.uint32(bits_of_float(x))
     rounded = b + np.uint32(0x7FFF) + ((b >> np.uint32(16)) & np.uint32(1))
     # Rounding up could turn a NaN into an infinity: a quiet NaN keeps its upper half instead.
-    number = (b & np.uint32(0x7FFFFFFF)) <= np.uint32(0x7F800000)
-    return np.uint16((rounded if number else b | np.uint32(0x00400000)) >> np.uint32(16))
+    is_number = (b & np.uint32(0x7FFFFFFF)) <= np.uint32(0x7F800000)
+    return np.uint16((rounded if is_number else b | np.uint32(0x00400000)) >> np.uint32(16))
 
 
 @intrinsic
@@ -280,10 +287,10 @@ def flush_denormals(typing: Any) -> Any:
         if not ON_X86:
             return cgutils.int32_t(0)
         address = cgutils.alloca_once(builder, cgutils.int32_t)
-        _control(builder, "stmxcsr", address)
+        _call_mxcsr(builder, "stmxcsr", address)
         before = builder.load(address)
-        builder.store(builder.or_(before, cgutils.int32_t(FLUSH)), address)
-        _control(builder, "ldmxcsr", address)
+        builder.store(builder.or_(before, cgutils.int32_t(MXCSR_FLUSH)), address)
+        _call_mxcsr(builder, "ldmxcsr", address)
         return before
 
     return types.int32(), build
@@ -297,13 +304,13 @@ def restore_denormals(typing: Any, before: Any) -> Any:
         if ON_X86:
             address = cgutils.alloca_once(builder, cgutils.int32_t)
             builder.store(arguments[0], address)
-            _control(builder, "ldmxcsr", address)
+            _call_mxcsr(builder, "ldmxcsr", address)
         return context.get_dummy_value()
 
     return types.none(types.int32), build
 
 
-def _control(builder: Any, name: str, address: Any) -> None:
+def _call_mxcsr(builder: Any, name: str, address: Any) -> None:
     kind = ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t])
     function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.x86.sse.{name}")
     builder.call(function, [builder.bitcast(address, cgutils.voidptr_t)])

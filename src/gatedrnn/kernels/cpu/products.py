@@ -21,9 +21,9 @@ from gatedrnn.kernels.cpu.views import clear, flat
 _FEATURES = llvmlite.binding.get_host_cpu_features()
 _VECTOR_BYTES = 64 if _FEATURES.get("avx512f") else 32 if _FEATURES.get("avx") else 16
 _VECTORS = 2  # of a panel's row
-_ROWS = 8 if _FEATURES.get("avx512f") else 4  # of a tile: with two vectors each, they fill about half the registers
-_DEPTH = 256  # of the inner axis at a time: a panel's block and a few rows' stay in the first-level cache
-_TOGETHER = 8  # columns that packing reads side by side
+_ROWS = 8 if _FEATURES.get("avx512f") else 4  # of a tile: two vectors each fill about half the registers
+_BLOCK_DEPTH = 256  # of the inner axis at a time: a panel's block and a few rows' stay in the first-level cache
+_PACK_COLUMNS = 8  # columns that packing reads side by side
 
 
 def padded(columns: int, itemsize: int) -> int:
@@ -54,10 +54,11 @@ def _pack(first: int, last: int, matrix: Any, panels: Any, inner: int, columns: 
     for item in range(first, last):
         low = item * panel
         width = min(panel, columns - low)
-        for start in range(0, inner, _DEPTH):
-            depth = min(_DEPTH, inner - start)
+        for start in range(0, inner, _BLOCK_DEPTH):
+            depth = min(_BLOCK_DEPTH, inner - start)
             offset = start * wide + item * depth * panel
             to = panels[offset : offset + depth * panel]
+            # Columns beyond the last are multiplied too: what memory happens to hold there may be denormal and slow.
             if width < panel:
                 clear(to)
             if not transposed:
@@ -66,14 +67,14 @@ def _pack(first: int, last: int, matrix: Any, panels: Any, inner: int, columns: 
                     for j in range(width):
                         to[k * panel + j] = row[j]
                 continue
-            whole = width - width % _TOGETHER
-            for j in range(0, whole, _TOGETHER):
+            full = width - width % _PACK_COLUMNS
+            for j in range(0, full, _PACK_COLUMNS):
                 # One pass for several columns: each line of the panel is written in a few strokes.
-                rows = matrix[(low + j) * inner + start : (low + j + _TOGETHER) * inner]
+                rows = matrix[(low + j) * inner + start : (low + j + _PACK_COLUMNS) * inner]
                 for k in range(depth):
-                    for i in range(_TOGETHER):
+                    for i in range(_PACK_COLUMNS):
                         to[k * panel + j + i] = rows[i * inner + k]
-            for j in range(whole, width):
+            for j in range(full, width):
                 row = matrix[(low + j) * inner + start : (low + j) * inner + start + depth]
                 for k in range(depth):
                     to[k * panel + j] = row[k]
@@ -92,10 +93,10 @@ def _few_rows(rows: int, beside: int) -> Any:
     ) -> None:
         panel = _VECTORS * _VECTOR_BYTES // a.itemsize
         count, apart = wide // panel, depth * panel
-        whole = count - count % beside
-        for p in range(0, whole, beside):
+        full = count - count % beside
+        for p in range(0, full, beside):
             _tile(rows, beside, depth, a, a_at, a_width, panels, at + p * apart, apart, out, out_at + p * panel, wide)
-        for p in range(whole, count):
+        for p in range(full, count):
             _tile(rows, 1, depth, a, a_at, a_width, panels, at + p * apart, apart, out, out_at + p * panel, wide)
 
     return add
@@ -112,12 +113,13 @@ def add_product(rows: int, inner: int, a: Any, a_width: int, panels: Any, wide: 
     `panels` is the packed matrix and `wide` its padded width; rows of `a` lie `a_width` apart.
     """
     panel = _VECTORS * _VECTOR_BYTES // a.itemsize
-    count, whole = wide // panel, rows - rows % _ROWS
-    for start in range(0, inner, _DEPTH):
-        depth = min(_DEPTH, inner - start)
-        at, apart, r = start * wide, depth * panel, whole
+    count, full = wide // panel, rows - rows % _ROWS
+    for start in range(0, inner, _BLOCK_DEPTH):
+        depth = min(_BLOCK_DEPTH, inner - start)
+        at, apart, r = start * wide, depth * panel, full
+        # Panels outside, rows inside: a panel's block is in the cache while all rows pass over it.
         for p in range(count):
-            for row in range(0, whole, _ROWS):
+            for row in range(0, full, _ROWS):
                 x, y = row * a_width + start, row * wide + p * panel
                 _tile(_ROWS, 1, depth, a, x, a_width, panels, at + p * apart, apart, out, y, wide)
         if rows - r >= 4:
@@ -158,12 +160,14 @@ def _tile(
         def line(pointer: Any) -> Any:
             return builder.bitcast(pointer, vector.as_pointer())
 
-        none = ir.Constant(vector, [ir.Constant(element, 0.0)] * lanes)
-        sums = [[cgutils.alloca_once_value(builder, none) for _ in range(columns)] for _ in range(count)]
+        # Allocations of fixed size: LLVM turns them into registers.
+        zeros = ir.Constant(vector, [ir.Constant(element, 0.0)] * lanes)
+        sums = [[cgutils.alloca_once_value(builder, zeros) for _ in range(columns)] for _ in range(count)]
         a_rows = [address(a, a_at, a_width, n) for n in range(count)]
         begins = [address(panels, at, apart, n) for n in range(beside.literal_value)]
-        to_all = ir.Constant(ir.VectorType(cgutils.int32_t, lanes), [0] * lanes)
-        unknown = ir.Constant(vector, ir.Undefined)
+        # LLVM's idiom for a broadcast: insert into lane 0, then shuffle it to all lanes.
+        lane_zero = ir.Constant(ir.VectorType(cgutils.int32_t, lanes), [0] * lanes)
+        undefined = ir.Constant(vector, ir.Undefined)
         fused = {"flags": ("contract",)}
         with cgutils.for_range(builder, depth) as loop:
             k = loop.index
@@ -171,10 +175,11 @@ def _tile(
             for n in range(columns):
                 begin = begins[n // _VECTORS]
                 read.append(builder.load(line(address(begin, k.type(n % _VECTORS * lanes), k, _VECTORS * lanes))))
+                # Vectors are aligned as their elements are: LLVM assumes the vector's own alignment, which would fault.
                 read[-1].align = size
             for n in range(count):
-                one = builder.insert_element(unknown, builder.load(builder.gep(a_rows[n], [k])), cgutils.int32_t(0))
-                factor = builder.shuffle_vector(one, unknown, to_all)
+                one = builder.insert_element(undefined, builder.load(builder.gep(a_rows[n], [k])), cgutils.int32_t(0))
+                factor = builder.shuffle_vector(one, undefined, lane_zero)
                 for values, total in zip(read, sums[n], strict=True):
                     product = builder.fmul(factor, values, **fused)
                     builder.store(builder.fadd(builder.load(total), product, **fused), total)
@@ -186,6 +191,6 @@ def _tile(
                 builder.store(builder.fadd(before, builder.load(sums[n][m])), target).align = size
         return context.get_dummy_value()
 
-    whole = types.int64
-    arrays = (whole, a, whole, whole, panels, whole, whole, out, whole, whole)
+    int64 = types.int64
+    arrays = (int64, a, int64, int64, panels, int64, int64, out, int64, int64)
     return types.none(rows, beside, *arrays), build

@@ -34,7 +34,7 @@ NAMES = {name: getattr(functions, name) for name in (
     "exp", "shrinking", "expm1", "log", "log1p", "tanh", "sin", "cos", "sign", "minimum", "maximum", "where",
 )} | {"sqrt": math.sqrt, "float32": np.float32, "float64": np.float64}  # fmt: skip
 """Functions that sources may call."""
-ALLOWED = {"float64": 1e-11, "float32": 3e-5, "bfloat16": 2e-2}
+MAX_ERROR = {"float64": 1e-11, "float32": 3e-5, "bfloat16": 2e-2}
 """The largest error of a number, beside 1, when a function is new: wrong formulas are further off."""
 SPREADS = 4
 """Multiples of what rounding may do (`rounding_spread`), which is estimated from a few samples."""
@@ -47,12 +47,14 @@ class CompiledRow:
     def __init__(self, source: Source) -> None:
         self.source = source
         names: dict[str, Any] = NAMES | {"address": _address, "__name__": __name__}
-        for place, (row, dtype) in enumerate(zip(source.identifiers, source.dtypes, strict=True)):
-            names[f"read_{row}"], names[f"write_{row}"] = _access(place, len(source.rows), dtype)
+        for position, (row, dtype) in enumerate(zip(source.identifiers, source.dtypes, strict=True)):
+            names[f"read_{row}"], names[f"write_{row}"] = _access(position, len(source.rows), dtype)
         file = f"<{source.name} {source.key}>"
+        # Numba and tracebacks look a function's source up there; generated code has no file.
         linecache.cache[file] = len(source.text), None, source.text.splitlines(keepends=True), file
         exec(compile(source.text, file, "exec"), names)
         function: Any = names[source.name]
+        # The key is a part of the file's name on disk: other equations under one name get another file.
         function.__qualname__ = f"{source.name}-{source.key}"
         self.function = CompiledFunction(function, targetoptions={
             **FAST, "no_cpython_wrapper": True, "nopython": True, "boundscheck": None,
@@ -82,6 +84,7 @@ class CompiledRow:
             try:
                 self._check()
             except WrongKernel:
+                # The file would be loaded without a check by the next process.
                 self.function.forget(SIGNATURE)
                 raise
 
@@ -89,31 +92,32 @@ class CompiledRow:
         """Compare with the row's graph in float64, on random numbers and on edges."""
         source, row = self.source, self.source.row
         drawn = sample_inputs(source.rows, edges=True)
-        stored = {name: _stored(drawn[name], dtype) for name, dtype in zip(source.rows, source.dtypes, strict=True)}
+        stored = {name: _rounded(drawn[name], dtype) for name, dtype in zip(source.rows, source.dtypes, strict=True)}
         table = np.array([stored[name].data_ptr() for name in source.rows], np.int64)
         before = {name: x.double().numpy().copy() for name, x in stored.items()}
-        calling(self.address)(len(before[source.rows[0]]), table)
+        as_callable(self.address)(len(before[source.rows[0]]), table)
         outputs = row.writes | row.adds
         read, wide = {name: before[name] for name in row.reads}, np.float64 if source.is_wide else np.float32
         expected = evaluate(row.graph, list(outputs.values()), read)
         spreads = rounding_spread(row.graph, list(outputs.values()), read, wide)
-        for name, right, spread in zip(outputs, expected, spreads, strict=True):
+        for name, exact, spread in zip(outputs, expected, spreads, strict=True):
             with np.errstate(all="ignore"):
-                right = right + before[name] if name in row.adds else right
+                exact = exact + before[name] if name in row.adds else exact
             dtype = source.dtypes[source.rows.index(name)]
+            # Near the end of float32 a formula may overflow on the way to a finite result.
             limit = math.inf if dtype == "float64" else 1e30
             got = stored[name].double().numpy()
-            wrong = np.isnan(right) & ~np.isnan(got) & (spread != np.inf)
-            wrong |= error_mask(got, np.where(np.abs(right) < limit, right, np.inf), ALLOWED[dtype], SPREADS * spread)
+            wrong = np.isnan(exact) & ~np.isnan(got) & (spread != np.inf)
+            wrong |= error_mask(got, np.where(np.abs(exact) < limit, exact, np.inf), MAX_ERROR[dtype], SPREADS * spread)
             if wrong.any():
                 numbers = ", ".join(f"{key} = {before[key][wrong][0]:g}" for key in row.reads)
                 raise WrongKernel(
                     f"{source.name} gives {stored[name][wrong][0]:g} for {name} where {numbers}: "
-                    f"it should be {right[wrong][0]:g}"
+                    f"it should be {exact[wrong][0]:g}"
                 )
 
 
-def calling(address: int) -> Callable[[int, np.ndarray], None]:
+def as_callable(address: int) -> Callable[[int, np.ndarray], None]:
     """The function of rows at an address, as one of (n, table) in Python."""
     function = ctypes.CFUNCTYPE(ctypes.c_int, *(ctypes.c_void_p,) * 2, *(ctypes.c_int64,) * 2)(address)
 
@@ -124,7 +128,7 @@ def calling(address: int) -> Callable[[int, np.ndarray], None]:
     return call
 
 
-def _stored(numbers: np.ndarray, dtype: str) -> Tensor:
+def _rounded(numbers: np.ndarray, dtype: str) -> Tensor:
     """Numbers as a row of that dtype holds them; what is denormal there is zero, as in kernels."""
     narrow: torch.dtype = getattr(torch, dtype)
     rounded = torch.from_numpy(numbers).to(narrow)
@@ -211,6 +215,7 @@ def call_row(typing: Any, function: Any, n: Any, table: Any) -> Any:
     def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         kind = context.call_conv.get_function_type(types.none, SIGNATURE)
         outputs = [cgutils.alloca_once(builder, argument.pointee) for argument in kind.args[:2]]
+        # The status that Numba's convention returns is ignored: rows raise nothing.
         builder.call(builder.inttoptr(arguments[0], kind.as_pointer()), [*outputs, *arguments[1:]])
         return context.get_dummy_value()
 
@@ -232,6 +237,7 @@ def copy_bytes(typing: Any, source: Any, to: Any, count: Any) -> Any:
     """Copy so many bytes from one address to another."""
 
     def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        # Alignment 1 in the copy: a row may begin at any address.
         pointers = [builder.inttoptr(argument, cgutils.voidptr_t) for argument in arguments[:2]]
         cgutils.raw_memcpy(builder, pointers[1], pointers[0], arguments[2], 1)
         return context.get_dummy_value()
@@ -268,7 +274,7 @@ def prefetch_at(typing: Any, address: Any, to_write: Any) -> Any:
 
 
 @intrinsic
-def _address(typing: Any, table: Any, place: Any) -> Any:
+def _address(typing: Any, table: Any, position: Any) -> Any:
     """The address at a place of a table of addresses."""
 
     def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -279,17 +285,18 @@ def _address(typing: Any, table: Any, place: Any) -> Any:
 
 
 @cache
-def _access(place: int, count: int, dtype: str) -> tuple[Any, Any]:
+def _access(position: int, count: int, dtype: str) -> tuple[Any, Any]:
     """Reading and writing a number of the row at that place among so many, in the dtype of sums."""
     stored: Any = TYPES[dtype]
     wide = types.float64 if dtype == "float64" else types.float32
 
     def mark(module: Any, instruction: Any) -> Any:
+        # Promises LLVM that rows do not overlap: else it tests each pair at run time, or does not vectorise.
         domain = module.add_metadata(["gatedrnn rows"])
         scopes = [module.add_metadata([f"gatedrnn row {i}", domain]) for i in range(count)]
-        instruction.set_metadata("alias.scope", module.add_metadata([scopes[place]]))
+        instruction.set_metadata("alias.scope", module.add_metadata([scopes[position]]))
         if count > 1:
-            instruction.set_metadata("noalias", module.add_metadata([s for i, s in enumerate(scopes) if i != place]))
+            instruction.set_metadata("noalias", module.add_metadata([s for i, s in enumerate(scopes) if i != position]))
         return instruction
 
     def element(context: Any, builder: Any, address: Any, index: Any) -> Any:
@@ -304,7 +311,7 @@ def _access(place: int, count: int, dtype: str) -> tuple[Any, Any]:
         return stored(types.int64, types.int64), build
 
     @intrinsic
-    def put(typing: Any, address: Any, index: Any, number: Any) -> Any:
+    def store_value(typing: Any, address: Any, index: Any, number: Any) -> Any:
         def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             to = element(context, builder, *arguments[:2])
             mark(builder.module, builder.store(arguments[2], to))
@@ -313,25 +320,26 @@ def _access(place: int, count: int, dtype: str) -> tuple[Any, Any]:
         return types.none(types.int64, types.int64, stored), build
 
     if dtype != "bfloat16":
-        return load, _as(put, wide)
+        return load, _casting(store_value, wide)
 
     @numba.njit(**INLINED)
     def read(address: int, index: int) -> Any:
+        # A bfloat16 is the upper half of a float32's bits.
         return functions.float_of_bits(np.int32(np.uint32(load(address, index)) << np.uint32(16)))
 
     @numba.njit(**INLINED)
     def write(address: int, index: int, number: Any) -> None:
-        put(address, index, functions.rounded_to_bfloat16(np.float32(number)))
+        store_value(address, index, functions.rounded_to_bfloat16(np.float32(number)))
 
     return read, write
 
 
-def _as(put: Any, wide: Any) -> Any:
+def _casting(store_value: Any, wide: Any) -> Any:
     """Writing a number of any type."""
-    kind = np.float64 if wide == types.float64 else np.float32
+    cast = np.float64 if wide == types.float64 else np.float32
 
     @numba.njit(**INLINED)
     def write(address: int, index: int, number: Any) -> None:
-        put(address, index, kind(number))
+        store_value(address, index, cast(number))
 
     return write

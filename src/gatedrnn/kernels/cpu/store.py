@@ -33,11 +33,13 @@ KEY = "key"
 """The file of the key, beside the folders of kernels in the user's cache."""
 OWN_LEVELS = 3  # gatedrnn/kernels/gatedrnn-…
 HAS_OWNERS = hasattr(os, "geteuid")
-READ = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_BINARY", "O_NOFOLLOW", "O_NONBLOCK"))
-WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | sum(getattr(os, name, 0) for name in ("O_BINARY", "O_NOFOLLOW"))
+# Neither a link to somebody's file nor a pipe, on which opening would wait, is opened.
+READ_FLAGS = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_BINARY", "O_NOFOLLOW", "O_NONBLOCK"))
+# O_EXCL: a file or a link that somebody put there beforehand is an error and not written through.
+WRITE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | sum(getattr(os, name, 0) for name in ("O_BINARY", "O_NOFOLLOW"))
 
 
-class Place(NamedTuple):
+class Location(NamedTuple):
     """A folder of compiled functions."""
 
     folder: Path
@@ -50,140 +52,145 @@ class Place(NamedTuple):
         return not self.named or not HAS_OWNERS
 
 
-_said = set[Path]()
+_warned = set[Path]()
 
 
-def _say(folder: Path, message: str) -> None:
+def _warn_once(folder: Path, message: str) -> None:
     """Log the first message about a folder; others of it would say the same."""
-    if folder not in _said:
-        _said.add(folder)
+    if folder not in _warned:
+        _warned.add(folder)
         LOG.warning("%s", message)
 
 
-def places() -> list[Place]:
+def locations() -> list[Location]:
     """Return where compiled functions are looked for: the folder that a variable names, then the user's own."""
+    # One folder for each installation: two of different versions would overwrite each other's kernels.
     name = "gatedrnn-" + hashlib.sha256(str(SOURCES).encode()).hexdigest()[:16]
-    found = [Place(folder / "kernels" / name, False) for folder in cache_folders()]
+    found = [Location(folder / "kernels" / name, False) for folder in cache_folders()]
     for variable in VARIABLES:
         folder = Path(os.environ.get(variable, ""))
         if folder.is_absolute():
-            return [Place(folder / name, True), *found]
+            return [Location(folder / name, True), *found]
         if os.environ.get(variable):
-            _say(folder, f"{variable}={folder} is ignored: the path of compiled kernels must be absolute")
+            _warn_once(folder, f"{variable}={folder} is ignored: the path of compiled kernels must be absolute")
     return found
 
 
-def usable() -> Iterator[Place]:
+def trusted() -> Iterator[Location]:
     """The places that only this user and root can write; a line is logged for each other one."""
-    for place in places():
+    for location in locations():
         try:
-            _check_folders(place)
+            _check_folders(location)
         except KernelRefused as refused:
-            _say(place.folder, f"{refused}; kernels are not loaded from there, but compiled anew")
+            _warn_once(location.folder, f"{refused}; kernels are not loaded from there, but compiled anew")
         else:
-            yield place
+            yield location
 
 
 def saving_folder() -> Path | None:
     """Return where compiled functions are saved, as far as permissions say; None if nowhere."""
-    return next((place.folder for place in usable() if _can_write(place.folder)), None)
+    return next((location.folder for location in trusted() if _can_write(location.folder)), None)
 
 
 def why_not_saved() -> list[str]:
     """Return why there is no such folder."""
-    return [f"{place.folder}: cannot be written" for place in usable()] or [
+    return [f"{location.folder}: cannot be written" for location in trusted()] or [
         "this user has no home folder, and no variable names a folder that only this user can write"
     ]
 
 
-def read(name: str, stamp: bytes) -> bytes | None:
+def read(name: str, source_hash: bytes) -> bytes | None:
     """Return what was saved under this name by these sources; None if there is nothing that may be loaded.
 
     Args:
         name: of the file.
-        stamp: a sum over the sources.
+        source_hash: a sum over the sources.
     """
-    for place in usable():
+    for location in trusted():
         try:
-            if (payload := _read(place, name, stamp)) is not None:
+            if (payload := _read(location, name, source_hash)) is not None:
                 return payload
         except KernelRefused as refused:
-            _say(place.folder, f"{refused}; it is not loaded, but compiled anew")
-        if _can_write(place.folder):  # what is not in there will be
+            _warn_once(location.folder, f"{refused}; it is not loaded, but compiled anew")
+        if _can_write(location.folder):  # what is not in there will be
             return None
     return None
 
 
-def write(name: str, stamp: bytes, payload: bytes) -> list[str]:
+def write(name: str, source_hash: bytes, payload: bytes) -> list[str]:
     """Save a compiled function in the first place that can be written; return why none could be, if so."""
     reasons = []
-    for place in usable():
+    for location in trusted():
         try:
-            make_folder(place)
-            key = _key(create=True) if place.signed else b""
+            make_folder(location)
+            key = _key(create=True) if location.signed else b""
             if key is None:
                 raise OSError(0, "there is no folder for the key of this user")
-            _write(place.folder / name, packed(name, stamp, payload, key), 0o644 if place.named else 0o600)
+            # In a named folder other users of a cluster read the file.
+            _write(location.folder / name, packed(name, source_hash, payload, key), 0o644 if location.named else 0o600)
             return []
         except OSError as error:
-            reasons.append(f"{place.folder}: {error.strerror}")
-            if _can_write(place.folder):  # `read` looks in no other
+            reasons.append(f"{location.folder}: {error.strerror}")
+            if _can_write(location.folder):  # `read` looks in no other
                 break
     return reasons or why_not_saved()
 
 
 def remove(name: str) -> None:
     """Delete what was saved under this name."""
-    for place in usable():
+    for location in trusted():
         with suppress(OSError):
-            (place.folder / name).unlink(missing_ok=True)
+            (location.folder / name).unlink(missing_ok=True)
 
 
-def packed(name: str, stamp: bytes, payload: bytes, key: bytes = b"") -> bytes:
-    """The content of a file: a sum over name, stamp and payload, the sum signed, the stamp, the payload."""
-    total = _total(name, stamp + payload)
-    return total + hmac.digest(key, total, "sha256") + stamp + payload
+def packed(name: str, source_hash: bytes, payload: bytes, key: bytes = b"") -> bytes:
+    """The content of a file: a sum over name, source hash and payload, the sum signed, the hash, the payload."""
+    checksum = _checksum(name, source_hash + payload)
+    return checksum + hmac.digest(key, checksum, "sha256") + source_hash + payload
 
 
-def make_folder(place: Place) -> None:
+def make_folder(location: Location) -> None:
     """Make a place's folder, and those above it that are missing; others cannot read the user's own.
 
     Raises:
         OSError: it cannot be made, or somebody else has made it.
     """
-    for folder in reversed([folder for folder in (place.folder, *place.folder.parents) if not folder.exists()]):
+    for folder in reversed([folder for folder in (location.folder, *location.folder.parents) if not folder.exists()]):
+        # Another process may make it at the same moment; whose it is, is checked below.
         with suppress(FileExistsError):
-            folder.mkdir(0o755 if place.named else 0o700)
+            folder.mkdir(0o755 if location.named else 0o700)
     try:
-        _check_folders(place)
+        _check_folders(location)
     except KernelRefused as refused:
         raise OSError(0, str(refused)) from None
 
 
-def is_of(file: Path, stamp: bytes) -> bool:
+def is_of(file: Path, source_hash: bytes) -> bool:
     """Whether a file says that it is of these sources."""
     try:
         with file.open("rb") as opened:
-            return opened.read(3 * DIGEST)[2 * DIGEST :] == stamp
+            return opened.read(3 * DIGEST)[2 * DIGEST :] == source_hash
     except OSError:
         return False
 
 
-def _total(name: str, content: bytes) -> bytes:
+def _checksum(name: str, content: bytes) -> bytes:
+    # The name is in the sum: a signed file under another name is refused. The zero byte ends the name.
     return hashlib.sha256(name.encode() + b"\0" + content).digest()
 
 
-def _read(place: Place, name: str, stamp: bytes) -> bytes | None:
-    path = place.folder / name
+def _read(location: Location, name: str, source_hash: bytes) -> bytes | None:
+    path = location.folder / name
     content = _read_checked(path)
-    if content is None or content[2 * DIGEST : 3 * DIGEST] != stamp:
+    if content is None or content[2 * DIGEST : 3 * DIGEST] != source_hash:
         return None
-    total, signature = content[:DIGEST], content[DIGEST : 2 * DIGEST]
-    if total != _total(name, content[2 * DIGEST :]):
+    checksum, signature = content[:DIGEST], content[DIGEST : 2 * DIGEST]
+    # A torn file is compiled anew without a word; a complete one with a foreign signature is reported.
+    if checksum != _checksum(name, content[2 * DIGEST :]):
         return None
-    if place.signed:
+    if location.signed:
         key = _key()
-        if key is None or not hmac.compare_digest(signature, hmac.digest(key, total, "sha256")):
+        if key is None or not hmac.compare_digest(signature, hmac.digest(key, checksum, "sha256")):
             raise KernelRefused(f"{path} is not signed with the key of this user")
     return content[3 * DIGEST :]
 
@@ -198,18 +205,18 @@ def _read_checked(path: Path, others: int = 0o022) -> bytes | None:
         KernelRefused: it is no file, or somebody else could have written it.
     """
     try:
-        descriptor = os.open(path, READ)
+        descriptor = os.open(path, READ_FLAGS)
     except (FileNotFoundError, NotADirectoryError, PermissionError):
         return None
     except OSError as error:  # of a symbolic link, for one
         raise KernelRefused(f"{path} cannot be opened as a file ({error.strerror})") from None
     with open(descriptor, "rb") as file:  # what is checked is what is read, whatever the path names by now
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode):
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
             raise KernelRefused(f"{path} is no file")
-        _check_owner(path, found)
-        if HAS_OWNERS and found.st_mode & others:
-            raise KernelRefused(f"{path} is open to other users (mode {stat.S_IMODE(found.st_mode):o})")
+        _check_owner(path, status)
+        if HAS_OWNERS and status.st_mode & others:
+            raise KernelRefused(f"{path} is open to other users (mode {stat.S_IMODE(status.st_mode):o})")
         return file.read()
 
 
@@ -219,7 +226,7 @@ def _key(*, create: bool = False) -> bytes | None:
     Raises:
         OSError: it cannot be written.
     """
-    own = next((place for place in usable() if not place.named), None)
+    own = next((location for location in trusted() if not location.named), None)
     if own is None:
         return None
     path = own.folder.with_name(KEY)
@@ -245,7 +252,7 @@ def _write(path: Path, content: bytes, mode: int) -> None:
     """Under another name first: who reads it finds all of it or nothing."""
     partial = path.with_name(f"{path.name}.{os.getpid()}-{secrets.token_hex(4)}")
     try:
-        with open(os.open(partial, WRITE, mode), "wb") as file:
+        with open(os.open(partial, WRITE_FLAGS, mode), "wb") as file:
             file.write(content)
         partial.replace(path)
     except OSError:
@@ -258,7 +265,7 @@ def _can_write(folder: Path) -> bool:
     return nearest.is_dir() and os.access(nearest, os.W_OK)
 
 
-def _check_folders(place: Place) -> None:
+def _check_folders(location: Location) -> None:
     """Check that only this user and root can write a folder, and put another in its place.
 
     The user's home and what is above it are not checked, nor is its folder of caches: who can write there runs code as
@@ -270,12 +277,12 @@ def _check_folders(place: Place) -> None:
     if not HAS_OWNERS:
         return
     homes = [] if (home := home_folder()) is None else [home, Path(os.path.realpath(home))]
-    for start in (place.folder, Path(os.path.realpath(place.folder))):  # all links, and where they lead
+    for start in (location.folder, Path(os.path.realpath(location.folder))):  # all links, and where they lead
         folders = [start, *start.parents]
         for base in homes:
             if base in folders:
-                folders = folders[: folders.index(base) if place.named else OWN_LEVELS]
-                if not place.named and base.exists():
+                folders = folders[: folders.index(base) if location.named else OWN_LEVELS]
+                if not location.named and base.exists():
                     _check_owner(base, base.stat())
         for folder in folders:
             _check_folder(folder, innermost=folder == start)
@@ -283,25 +290,26 @@ def _check_folders(place: Place) -> None:
 
 def _check_folder(folder: Path, *, innermost: bool) -> None:
     try:
-        found = folder.stat()
+        status = folder.stat()
     except (FileNotFoundError, NotADirectoryError):
         return
     except OSError as error:
         raise KernelRefused(f"{folder} cannot be looked into ({error.strerror})") from None
-    _check_owner(folder, found)
-    open_to_others = found.st_mode & 0o022
+    _check_owner(folder, status)
+    open_to_others = status.st_mode & 0o022
     if open_to_others and not innermost:
-        if found.st_mode & stat.S_ISVTX:  # as in /tmp, others cannot rename what is in it
+        if status.st_mode & stat.S_ISVTX:  # as in /tmp, others cannot rename what is in it
             return
-        if open_to_others == stat.S_IWGRP and _is_alone_in(found.st_gid):
+        # Systems with a private group for each user have a umask of 002: their folders are safe.
+        if open_to_others == stat.S_IWGRP and _is_alone_in(status.st_gid):
             return
     if open_to_others:
-        raise KernelRefused(f"other users can write {folder} (mode {stat.S_IMODE(found.st_mode):o})")
+        raise KernelRefused(f"other users can write {folder} (mode {stat.S_IMODE(status.st_mode):o})")
 
 
-def _check_owner(path: Path, found: os.stat_result) -> None:
-    if HAS_OWNERS and found.st_uid not in (0, os.geteuid()):
-        raise KernelRefused(f"{path} belongs to another user (id {found.st_uid})")
+def _check_owner(path: Path, status: os.stat_result) -> None:
+    if HAS_OWNERS and status.st_uid not in (0, os.geteuid()):
+        raise KernelRefused(f"{path} belongs to another user (id {status.st_uid})")
 
 
 def _is_alone_in(group: int) -> bool:

@@ -25,9 +25,10 @@ from numba.core import cgutils, types
 from numba.core.sigutils import normalize_signature
 from numba.extending import intrinsic
 
-from gatedrnn.kernels.cpu.compile import FAST, CompiledFunction, unannounced
+from gatedrnn.kernels.cpu.compile import FAST, CompiledFunction, without_log
 
 WORTH_A_THREAD = 1 << 15  # elements below which a second thread costs more than it saves
+_FIRST_PROCESS = os.getpid()
 WORD, HALF_WORD, POINTER = ir.IntType(64), ir.IntType(32), cgutils.voidptr_t
 
 
@@ -42,8 +43,8 @@ class Kernel(NamedTuple):
     @classmethod
     def of(cls, kernel: CompiledFunction) -> "Kernel":
         """Both forms of a function of (first, last, *arguments)."""
-        both = KERNELS[kernel.name] = cls(kernel, ParallelForm(kernel))
-        return both
+        forms = KERNELS[kernel.name] = cls(kernel, ParallelForm(kernel))
+        return forms
 
     @property
     def name(self) -> str:
@@ -61,7 +62,7 @@ class Call(NamedTuple):
     arguments: tuple[Any, ...]
 
 
-class Recorded(NamedTuple):
+class RecordedCalls(NamedTuple):
     """The calls that would have run."""
 
     calls: list[Call]
@@ -69,24 +70,23 @@ class Recorded(NamedTuple):
     """Sources of generated functions."""
 
 
-_recorded: ContextVar[Recorded | None] = ContextVar("recorded", default=None)
+_active_recording: ContextVar[RecordedCalls | None] = ContextVar("recorded", default=None)
 
 
 @contextmanager
-def recording() -> Iterator[Recorded]:
+def recording() -> Iterator[RecordedCalls]:
     """Have `parallel_for` record its calls and run nothing: results are whatever memory holds."""
-    recorded = Recorded([], [])
-    token = _recorded.set(recorded)
+    recorded = RecordedCalls([], [])
+    token = _active_recording.set(recorded)
     try:
         yield recorded
     finally:
-        _recorded.reset(token)
+        _active_recording.reset(token)
 
 
 def recorded_rows() -> list[Any] | None:
     """Return the list that records sources of generated functions; None if they are compiled and run."""
-    recorded = _recorded.get()
-    return None if recorded is None else recorded.rows
+    return None if (recorded := _active_recording.get()) is None else recorded.rows
 
 
 def threads_for(elements: int) -> int:
@@ -97,7 +97,7 @@ def threads_for(elements: int) -> int:
 def parallel_for(kernel: Kernel, items: int, threads: int, *arguments: Any) -> None:
     """Run a kernel over all items, in up to `threads` parts at once."""
     threads = min(threads, items)
-    if (recorded := _recorded.get()) is not None:
+    if (recorded := _active_recording.get()) is not None:
         recorded.calls.append(Call(kernel, threads, arguments))
     elif threads <= 1:
         kernel.serial(0, items, *arguments)
@@ -113,6 +113,7 @@ def team(process: int) -> int | None:
     which those threads do not survive."""
     if process != _FIRST_PROCESS:
         return None
+    # The copy of libgomp in torch's wheel: another copy on the system would start a team of its own.
     for library in sorted((Path(torch.__file__).parent / "lib").glob("libgomp*")):
         begin = getattr(ctypes.CDLL(str(library)), "GOMP_parallel", None)
         if begin is not None:
@@ -120,17 +121,15 @@ def team(process: int) -> int | None:
     return None
 
 
-_FIRST_PROCESS = os.getpid()
-
-
-def _in_pool(alone: Any, items: int, threads: int, arguments: tuple[Any, ...]) -> None:
+def _in_pool(serial: Any, items: int, threads: int, arguments: tuple[Any, ...]) -> None:
     edges = [items * i // threads for i in range(threads + 1)]
     # The first part is this thread's own: it would only wait.
     (first, until), *others = pairwise(edges)
     pool = _pool(os.getpid(), threads - 1)
-    parts = [pool.submit(alone, low, high, *arguments) for low, high in others]
-    alone(first, until, *arguments)
+    parts = [pool.submit(serial, low, high, *arguments) for low, high in others]
+    serial(first, until, *arguments)
     for part in parts:
+        # Raises in this thread what the part has raised.
         part.result()
 
 
@@ -153,7 +152,7 @@ def on_team(typing: Any, kernel: Any, begin: Any, items: Any, parts: Any, argume
         result = kernel.dispatcher.get_compile_result(signature)
         context.add_linking_libs([result.library])
         function = context.declare_function(builder.module, result.fndesc)
-        return _begin(context, builder, function, result.fndesc, values)
+        return _start_team(context, builder, function, result.fndesc, values)
 
     return types.none(kernel, types.int64, types.int64, types.int64, arguments), build
 
@@ -164,10 +163,10 @@ def _on_team_by_name(typing: Any, kernel: Any, begin: Any, items: Any, parts: An
     signature = kernel.get_call_type(typing, (types.int64, types.int64, *arguments.types), {})
 
     def build(context: Any, builder: Any, _: Any, values: Any) -> Any:
-        described = kernel.dispatcher.get_compile_result(signature).fndesc
-        called = context.call_conv.get_function_type(described.restype, described.argtypes)
-        function = ir.Function(builder.module, called, name=symbol(kernel.dispatcher, described.argtypes))
-        return _begin(context, builder, function, described, values)
+        descriptor = kernel.dispatcher.get_compile_result(signature).fndesc
+        called = context.call_conv.get_function_type(descriptor.restype, descriptor.argtypes)
+        function = ir.Function(builder.module, called, name=symbol(kernel.dispatcher, descriptor.argtypes))
+        return _start_team(context, builder, function, descriptor, values)
 
     return types.none(kernel, types.int64, types.int64, types.int64, arguments), build
 
@@ -195,16 +194,17 @@ class ParallelForm(CompiledFunction):
 
     def compile(self, sig: Any) -> Any:
         (_, _, _, arguments), _ = normalize_signature(sig)
-        wanted = (types.int64, types.int64, *arguments.types)
-        self._kernel.compile(wanted)
-        overload = self._kernel.overloads[wanted]
+        argument_types = (types.int64, types.int64, *arguments.types)
+        self._kernel.compile(argument_types)
+        overload = self._kernel.overloads[argument_types]
         address = overload.library.get_pointer_to_function(overload.fndesc.llvm_func_name)
-        llvmlite.binding.add_symbol(symbol(self._kernel, wanted), address)
-        with unannounced():  # it takes no time that a line would have to explain
+        # LLVM resolves the kernel's name by this table when the parallel form is linked.
+        llvmlite.binding.add_symbol(symbol(self._kernel, argument_types), address)
+        with without_log():  # it takes no time that a line would have to explain
             return super().compile(sig)
 
 
-def _begin(context: Any, builder: Any, function: Any, described: Any, values: Any) -> Any:
+def _start_team(context: Any, builder: Any, function: Any, descriptor: Any, values: Any) -> Any:
     """Start the work of a team and wait for its end."""
     _, address, all_items, all_parts, packed = values
     fields = cgutils.unpack_tuple(builder, packed)
@@ -212,7 +212,7 @@ def _begin(context: Any, builder: Any, function: Any, described: Any, values: An
     data = cgutils.alloca_once(builder, shared)
     for i, value in enumerate([WORD(0), all_items, all_parts, *fields]):
         builder.store(value, cgutils.gep_inbounds(builder, data, 0, i))
-    work = _thread(context, builder.module, function, described, shared)
+    work = _thread_function(context, builder.module, function, descriptor, shared)
     start = ir.FunctionType(ir.VoidType(), [work.type, POINTER, HALF_WORD, HALF_WORD])
     builder.call(
         builder.inttoptr(address, start.as_pointer()),
@@ -221,7 +221,7 @@ def _begin(context: Any, builder: Any, function: Any, described: Any, values: An
     return context.get_dummy_value()
 
 
-def _thread(context: Any, module: Any, function: Any, described: Any, shared: Any) -> Any:
+def _thread_function(context: Any, module: Any, function: Any, descriptor: Any, shared: Any) -> Any:
     """The function that each thread of the team runs."""
     name = module.get_unique_name("gatedrnn_thread")
     work = ir.Function(module, ir.FunctionType(ir.VoidType(), [POINTER]), name=name)
@@ -233,13 +233,15 @@ def _thread(context: Any, module: Any, function: Any, described: Any, shared: An
     take, run, leave = (work.append_basic_block(label) for label in ("take", "run", "leave"))
     builder.branch(take)
     builder.position_at_end(take)
+    # monotonic: only the counter is shared, and the end of GOMP_parallel is a barrier for all results.
     number = builder.atomic_rmw("add", fields[0], WORD(1), "monotonic")
     builder.cbranch(builder.icmp_signed("<", number, parts), run, leave)
     builder.position_at_end(run)
+    # Edges at items · n / parts: sizes of parts differ by one at most.
     first, last = (builder.sdiv(builder.mul(items, n), parts) for n in (number, builder.add(number, WORD(1))))
     # An exception in a thread of the team has no caller to reach; kernels raise none.
     values = [first, last, *arguments]
-    context.call_conv.call_function(builder, function, described.restype, described.argtypes, values)
+    context.call_conv.call_function(builder, function, descriptor.restype, descriptor.argtypes, values)
     builder.branch(take)
     builder.position_at_end(leave)
     builder.ret_void()

@@ -22,13 +22,12 @@ from gatedrnn.shapes import Flags, Series
 
 BYTES = ctypes.c_char * (1 << 62)  # an upper bound: each reader states its own size
 DTYPES: dict[torch.dtype, Any] = {
+    # numpy has no bfloat16: kernels convert its 16 bits themselves.
     torch.float64: np.dtype(np.float64), torch.float32: np.dtype(np.float32), torch.bfloat16: np.dtype(np.uint16),
     torch.int64: np.dtype(np.int64), torch.bool: np.dtype(np.bool_),
 }  # fmt: skip
 LIKE = {dtype: np.empty(0, DTYPES[dtype]) for dtype in (torch.float64, torch.float32, torch.bfloat16)}
 """Empty arrays that give `at_address` its element type."""
-
-
 Array: TypeAlias = np.ndarray
 """Flat and contiguous."""
 
@@ -57,10 +56,12 @@ def strided(x: Series) -> StridedView:
 
     Strides may be zero: the backward of a sum passes one element expanded to the whole shape.
     """
+    # The stride of an axis of size 1 means nothing, and torch sets it as it likes.
     if x.stride(2) != 1 and x.shape[2] > 1:
         x = x.contiguous()
     if x.is_contiguous():
         return StridedView(flat(x), x.shape[1] * x.shape[2], x.shape[2])
+    # Up to the last element that strides reach: memory behind it may belong to another tensor.
     span = 1 + sum((size - 1) * stride for size, stride in zip(x.shape, x.stride(), strict=True)) if x.numel() else 0
     return StridedView(flat(x, span), x.stride(0), x.stride(1))
 
@@ -73,18 +74,18 @@ def flags(x: Flags | None) -> np.ndarray:
 @intrinsic
 def at_address(typing: Any, like: Any, address: Any, size: Any) -> Any:
     """The array of `size` elements at an address; the caller keeps it alive."""
-    found = types.Array(like.dtype, 1, "C")
+    array_type = types.Array(like.dtype, 1, "C")
 
     def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        made = context.make_array(found)(context, builder)
+        array = context.make_array(array_type)(context, builder)
         width = context.get_constant(types.intp, context.get_abi_sizeof(context.get_data_type(like.dtype)))
         populate_array(
-            made, data=builder.inttoptr(arguments[1], context.get_data_type(like.dtype).as_pointer()),
+            array, data=builder.inttoptr(arguments[1], context.get_data_type(like.dtype).as_pointer()),
             shape=[arguments[2]], strides=[width], itemsize=width, meminfo=None,
         )  # fmt: skip
-        return made._getvalue()
+        return array._getvalue()
 
-    return found(like, types.int64, types.int64), build
+    return array_type(like, types.int64, types.int64), build
 
 
 @intrinsic

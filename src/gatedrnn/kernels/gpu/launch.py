@@ -18,7 +18,7 @@ CHUNK_MULTIPLE = 64
 """A chunk is a multiple of it, so that every TIME below divides a chunk."""
 MIN_CHUNK = 256
 """Steps below which cutting costs more launches than it saves waiting."""
-USUAL_CHANNELS = 64
+ASSUMED_CHANNELS = 64
 """Channels a program is taken to have when programs are counted before their sizes are chosen."""
 
 
@@ -36,7 +36,7 @@ HEAVY = _configurations((16, 32, 1, 1), (16, 32, 2, 1), (16, 64, 1, 2), (32, 64,
 """Tiles of a kernel that holds so many at once that larger ones do not fit into its registers."""
 
 
-def _to_try(configurations: list[Any], *_: Any, **__: Any) -> list[Any]:
+def _candidates(configurations: list[Any], *_: Any, **__: Any) -> list[Any]:
     # Which size is fastest differs from run to run, and with the size the order of additions.
     return configurations[:1] if torch.are_deterministic_algorithms_enabled() else configurations
 
@@ -46,7 +46,7 @@ def tuned(configurations: list[Any]) -> Callable[[Any], Any]:
     return triton.autotune(
         configs=configurations[:1] if INTERPRETED else configurations,
         key=["channels", "crowd", "CELL"],
-        prune_configs_by={"early_config_prune": _to_try},
+        prune_configs_by={"early_config_prune": _candidates},
     )
 
 
@@ -68,14 +68,14 @@ def divide_time(batch: int, steps: int, channels: int, device: torch.device, chu
         chunk: steps of a chunk, a multiple of CHUNK_MULTIPLE, instead of the choice made here.
     """
     processors = _processors(device)
-    rows = batch * triton.cdiv(channels, USUAL_CHANNELS)
+    rows = batch * triton.cdiv(channels, ASSUMED_CHANNELS)
     if chunk is None:
-        wanted = 1 if 2 * rows >= processors else triton.cdiv(2 * processors, rows)
-        chunk = max(MIN_CHUNK, CHUNK_MULTIPLE * triton.cdiv(steps, wanted * CHUNK_MULTIPLE))
-        chunk = steps if wanted == 1 else chunk
+        target = 1 if 2 * rows >= processors else triton.cdiv(2 * processors, rows)
+        chunk = steps if target == 1 else max(MIN_CHUNK, CHUNK_MULTIPLE * triton.cdiv(steps, target * CHUNK_MULTIPLE))
     elif chunk < 1 or chunk % CHUNK_MULTIPLE:
         raise ValueError(f"chunk must be a positive multiple of {CHUNK_MULTIPLE}, got {chunk}")
     chunks = triton.cdiv(steps, chunk)
+    # Powers of two up to 16: each value of `crowd` is a key of the autotuner, which times all tiles for it.
     return Division(chunk, chunks, min(rows * chunks // processors, 16).bit_length())
 
 
@@ -91,6 +91,7 @@ def programs(batch: int, division: Division, channels: int) -> Grid:
 
 def launch(kernel: Any, grid: Grid, like: Tensor, *arguments: Any, **names: Any) -> None:
     """Start `kernel` on the device of `like`, which need not be the current one."""
+    # Triton launches on the current device, wherever the pointers lie.
     with torch.cuda.device(like.device) if like.is_cuda else nullcontext():
         kernel[grid](*arguments, **names)
 

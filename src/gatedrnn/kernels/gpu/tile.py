@@ -55,6 +55,7 @@ def applied(decay, drive, state, RESETS: tl.constexpr):
 @triton.jit
 def last_row(x, TIME: tl.constexpr):
     """The row of the tile's last step."""
+    # Triton cannot index a row of a tile; a masked sum reduces it.
     at_end = tl.arange(0, TIME) == TIME - 1
     return tl.sum(tl.where(at_end[:, None], x, 0.0), axis=0)
 
@@ -64,6 +65,7 @@ def program(channels, chunks, CHANNELS: tl.constexpr):
     """(sequence, chunk, channels) of this program; the factors of strides are 64 bits wide."""
     blocks = tl.cdiv(channels, CHANNELS)
     index = tl.program_id(0)
+    # Offsets of a large tensor pass 2^31 elements, where 32 bits overflow.
     sequence = (index // blocks // chunks).to(tl.int64)
     channel = (index % blocks * CHANNELS + tl.arange(0, CHANNELS)).to(tl.int64)
     return sequence, index // blocks % chunks, channel
@@ -105,6 +107,7 @@ def state_before(start, starts, sequence, chunk, chunks, channel, channels,
         state = tl.load(start + sequence * channels + channel, mask=within, other=0.0).to(like.dtype.element_ty)
     if starts is not None:
         before = starts + (sequence * chunks + chunk - 1) * channels + channel
+        # The first chunk has none before it: its address would lie before the array.
         later = tl.load(before, mask=within & (chunk > 0), other=0.0)
         state = tl.where(chunk > 0, later, state)
     return state
@@ -157,8 +160,9 @@ def expm1(x):
 @triton.jit
 def log1p(x):
     """log(1 + x); the rounding of the sum is made good where x is small."""
-    whole = 1.0 + x
-    return tl.where(whole == 1.0, x, tl.log(whole) * (x / (whole - 1.0)))
+    total = 1.0 + x
+    # Both branches are computed: where 1 + x rounds to 1 the second one is 0 / 0.
+    return tl.where(total == 1.0, x, tl.log(total) * (x / (total - 1.0)))
 
 
 @triton.jit
