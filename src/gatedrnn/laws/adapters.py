@@ -31,7 +31,7 @@ ATTRIBUTES = ("input_size", "input_dim", "in_features", "d_input", "d_model", "d
 RESETS = ("resets", "reset", "is_init", "episode_starts")
 
 LAYER = """def call(layer, x, state=None{flags}):
-    {unpack} = layer({x}, state{words})
+    {unpack} = layer({x}, state{keywords})
     return {output}, state"""
 CELL = """def call(cell, x, state=None):
     outputs = []
@@ -76,39 +76,40 @@ def subject_of(thing: Askable, *, input_size: int = 4, hidden_size: int = 6, nam
     if isinstance(thing, str):
         return named(thing, input_size=input_size, hidden_size=hidden_size)
     if isinstance(thing, nn.Module):
-        return _of_module(thing, name or type(thing).__name__, input_size, None)
+        return _subject_of_module(thing, name or type(thing).__name__, input_size, None)
     if not callable(thing):
         raise InvalidSubject(f"verify takes a module, a class, a function that makes one, or a Subject, got {thing!r}")
-    return _of_class(thing, name or getattr(thing, "__name__", "subject"), input_size, hidden_size)
+    return _subject_of_class(thing, name or getattr(thing, "__name__", "subject"), input_size, hidden_size)
 
 
-def _of_class(cls: Callable[..., Any], name: str, input_size: int, hidden_size: int) -> Subject:
-    words = _sizes(cls, name, input_size, hidden_size)
-    thing = _made_from(lambda: cls(**words), name)
+def _subject_of_class(cls: Callable[..., Any], name: str, input_size: int, hidden_size: int) -> Subject:
+    arguments = _constructor_arguments(cls, name, input_size, hidden_size)
+    thing = _construct(lambda: cls(**arguments), name)
     if isinstance(thing, Subject):
         return thing
-    module, where = inspect.getmodule(cls), getattr(cls, "__qualname__", ".")
+    module, class_name = inspect.getmodule(cls), getattr(cls, "__qualname__", ".")
     package = "__main__" if module is None else module.__name__
-    if package == "__main__" or not where.isidentifier() or not package.replace(".", "").isidentifier():
-        return _of_module(thing, name, input_size, None)  # no script could import it
-    said = ", ".join(f"{key}={value}" for key, value in words.items())
-    torchs = package.split(".")[:2] == ["torch", "nn"]
-    imports = "import torch" if torchs else f"import torch\n{_beside(name)}from {package} import {where}"
-    source = SourceText(imports, f"layer = {'torch.nn.' * torchs}{where}({said})")
-    subject = _of_module(thing, name, input_size, source)
-    if not words or not inspect.isclass(cls):
+    if package == "__main__" or not class_name.isidentifier() or not package.replace(".", "").isidentifier():
+        return _subject_of_module(thing, name, input_size, None)  # no script could import it
+    listed = ", ".join(f"{key}={value}" for key, value in arguments.items())
+    is_torch = package.split(".")[:2] == ["torch", "nn"]
+    imports = "import torch" if is_torch else f"import torch\n{_path_line(name)}from {package} import {class_name}"
+    source = SourceText(imports, f"layer = {'torch.nn.' * is_torch}{class_name}({listed})")
+    subject = _subject_of_module(thing, name, input_size, source)
+    if not arguments or not inspect.isclass(cls):
         return subject
-    return replace(subject, remake=lambda width: _of_class(cls, name, width, width), width=hidden_size)
+    return replace(subject, remake=lambda width: _subject_of_class(cls, name, width, width), width=hidden_size)
 
 
-def _beside(name: str) -> str:
+def _path_line(name: str) -> str:
     """Return the line by which a script finds a file that was named by its path."""
-    place = Path(name.partition(":")[0])
-    return f"import sys; sys.path.insert(0, {str(place.parent)!r})\n" if place.suffix == ".py" else ""
+    file = Path(name.partition(":")[0])
+    return f"import sys; sys.path.insert(0, {str(file.parent)!r})\n" if file.suffix == ".py" else ""
 
 
-def _made_from(make: Callable[[], Any], name: str) -> Any:
+def _construct(make: Callable[[], Any], name: str) -> Any:
     try:
+        # Parameters made in inference mode have no gradients; the caller's random numbers must not move.
         with torch.inference_mode(False), torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
             return make()
@@ -121,36 +122,38 @@ def _made_from(make: Callable[[], Any], name: str) -> Any:
         ) from error
 
 
-def _sizes(cls: Callable[..., Any], name: str, input_size: int, hidden_size: int) -> dict[str, int]:
+def _constructor_arguments(cls: Callable[..., Any], name: str, input_size: int, hidden_size: int) -> dict[str, int]:
     """Return the arguments of a constructor."""
     try:
         parameters = inspect.signature(cls).parameters
     except (TypeError, ValueError):
+        # A class written in C may have no signature of its own.
         parameters = inspect.signature(cls.__init__).parameters
     named = [key for key, p in parameters.items() if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
-    torchs = inspect.isclass(cls) and issubclass(cls, nn.RNNBase)
-    if torchs:
+    is_torch = inspect.isclass(cls) and issubclass(cls, nn.RNNBase)
+    # torch's RNNs take *args and **kwargs, whose names say nothing.
+    if is_torch:
         named = ["input_size", "hidden_size"]
-    words = {"layer_idx": 0} if "layer_idx" in named else {}  # the place in a cache, of which there is one
-    first = next((key for key in INPUT if key in named), None)
-    if first is not None:
-        words[first] = input_size
-    second = next((key for key in HIDDEN if key in named and key != first), None)
-    if second is not None:
-        words[second] = hidden_size
-    if "batch_first" in named or torchs:
-        words["batch_first"] = True
+    arguments = {"layer_idx": 0} if "layer_idx" in named else {}  # the place in a cache, of which there is one
+    input_name = next((key for key in INPUT if key in named), None)
+    if input_name is not None:
+        arguments[input_name] = input_size
+    hidden_name = next((key for key in HIDDEN if key in named and key != input_name), None)
+    if hidden_name is not None:
+        arguments[hidden_name] = hidden_size
+    if "batch_first" in named or is_torch:
+        arguments["batch_first"] = True
     needed = {key for key, parameter in parameters.items() if parameter.default is parameter.empty} - {"self"}
-    missing = [key for key in named if key in needed and key not in words]
+    missing = [key for key in named if key in needed and key not in arguments]
     if missing:
         raise InvalidSubject(
             f"{name} asks for {', '.join(missing)}, which verify does not know; write a function without arguments "
             "that makes it, and name that: FILE.py:FUNCTION"
         )
-    return words
+    return arguments
 
 
-def _of_module(module: Any, name: str, features: int, source: SourceText | None) -> Subject:
+def _subject_of_module(module: Any, name: str, features: int, source: SourceText | None) -> Subject:
     """Return the subject of a module: the first way to call it that carries a state."""
     if language_models.is_language_model(module):
         return language_models.of_model(module, name)
@@ -158,25 +161,26 @@ def _of_module(module: Any, name: str, features: int, source: SourceText | None)
         (getattr(module, key) for key in ATTRIBUTES if isinstance(getattr(module, key, None), int)), features
     )
     parts = module.modules() if isinstance(module, nn.Module) else [module]
-    both, faults = any(getattr(part, "bidirectional", False) is True for part in parts), []
-    for entry, text, takes in _calls(module):
+    bidirectional, failures = any(getattr(part, "bidirectional", False) is True for part in parts), []
+    for entry, text, takes in _call_forms(module):
         subject = Subject(
             module, TextCall(text), features=features, name=name, entry=entry, takes=frozenset(takes), source=source,
-            both_directions=both,
+            both_directions=bidirectional,
         )  # fmt: skip
         try:
             with torch.no_grad(), evaluation_mode(module):
-                _try(subject)
+                _check_stateful_call(subject)
         except Exception as error:
-            faults.append(f"{entry}: {summary(error)}")
+            failures.append(f"{entry}: {summary(error)}")
             continue
+        # Made afresh: the trial calls may have written to buffers or caches.
         return subject if source is None else replace(subject, module=source.make())
-    if any(word in fault for word in ("CUDA", "cuda", "active drivers") for fault in faults):
-        raise InvalidSubject(f"{name} needs a GPU: {faults[0]}")
+    if any(word in failure for word in ("CUDA", "cuda", "active drivers") for failure in failures):
+        raise InvalidSubject(f"{name} needs a GPU: {failures[0]}")
     if not hasattr(module, "step") and len(_parameters(module)) < 2:
         raise InvalidSubject(f"{name} is not recurrent: it takes an input and no state")
     raise InvalidSubject(
-        f"{name} is not run by any way that verify knows, with {features} features ({'; '.join(faults[:3])}); "
+        f"{name} is not run by any way that verify knows, with {features} features ({'; '.join(failures[:3])}); "
         "is it recurrent? A Subject says how it is called, and vocabulary= that it takes token ids: see docs/verify.md"
     )
 
@@ -190,43 +194,48 @@ def _parameters(module: Any) -> Mapping[str, inspect.Parameter]:
     return inspect.signature(forward).parameters
 
 
-def _calls(module: Any) -> Iterator[tuple[str, str, set[str]]]:
+def _call_forms(module: Any) -> Iterator[tuple[str, str, set[str]]]:
     """Iterate over the ways that a module may be called: a name, the text of the call, what it takes."""
     if parameters := _parameters(module):
+        # Calls with a cache come first: such a module also runs without one, but then carries no state.
         if "inference_params" in parameters:
             yield "layer(x, inference_params=…)", MAMBA, {"state", "opaque"}
         if "past_key_values" in parameters:
             yield "layer(x, past_key_values=…)", FLA, {"state", "opaque", "mask"}
-        words, flags, takes = "", "", {"state"}
+        keywords, flags, takes = "", "", {"state"}
         wanted = [key for key in parameters if re.fullmatch(r"return_\w*(hidden|state|cache)\w*", key)]
-        words += "".join(f", {key}=True" for key in wanted)
+        keywords += "".join(f", {key}=True" for key in wanted)
         mask = next((key for key in MASKS if key in parameters), None)
+        # A default of False is a switch for the whole call, and no flags of steps.
         resets = next((key for key in RESETS if key in parameters and parameters[key].default is not False), None)
         for flag, key in (("mask", mask), ("resets", resets)):
             if key is not None:
                 flags += f", {flag}=None"
-                words += f", {key}={flag}"
+                keywords += f", {key}={flag}"
                 takes.add(flag)
+        # A cell takes one step, (batch, features), and would read a sequence as a batch.
         if "Cell" not in type(module).__name__:
-            batch_first = LAYER.format(x="x", unpack="output, state", output="output", flags=flags, words=words)
+            batch_first = LAYER.format(x="x", unpack="output, state", output="output", flags=flags, keywords=keywords)
             time_first = LAYER.format(
                 x="x.transpose(0, 1)", unpack="output, state", output="output.transpose(0, 1)", flags=flags,
-                words=re.sub(r"=(mask|resets)", r"=\1 if \1 is None else \1.transpose(0, 1)", words),
+                keywords=re.sub(r"=(mask|resets)", r"=\1 if \1 is None else \1.transpose(0, 1)", keywords),
             )  # fmt: skip
             packs = {"packed"} if isinstance(module, nn.RNNBase) else set()
+            # A module that does not say where its batch axis is, is tried both ways.
             if getattr(module, "batch_first", True):
-                yield f"layer(x, state{words})", batch_first, takes | packs
+                yield f"layer(x, state{keywords})", batch_first, takes | packs
             if not getattr(module, "batch_first", False):
-                yield f"layer(x, state{words}), time first", time_first, takes
+                yield f"layer(x, state{keywords}), time first", time_first, takes
     if callable(getattr(module, "step", None)):
         yield "layer.step(x, state)", STEP, {"state"}
     if parameters:
         yield "cell(x, state)", CELL, {"state"}
 
 
-def _try(subject: Subject) -> None:
+def _check_stateful_call(subject: Subject) -> None:
     """Call a module twice: it returns one output a step and a state that it takes again."""
     plain, run = "opaque" not in subject.abilities(), subject.run_of()
+    # Unequal sizes: exchanged axes of batch and time show.
     x = subject.draw(2, 3, 0)
     output, state = run(x)
     if not isinstance(output, Tensor) or output.shape[:2] != (2, 3):
@@ -249,23 +258,24 @@ def named(word: str, *, input_size: int = 4, hidden_size: int = 6) -> Subject:
     Raises:
         InvalidSubject: there is nothing of that name, or it cannot be run.
     """
-    place, _, what = word.partition(":")
-    if not what:
+    module_name, _, attribute = word.partition(":")
+    if not attribute:
         raise InvalidSubject(f"{word!r}: name a layer as PACKAGE.MODULE:CLASS, FILE.py:FUNCTION or transformers:TYPE")
-    if place == "transformers":
-        return language_models.family(what)
+    if module_name == "transformers":
+        return language_models.family(attribute)
     try:
+        # A console script does not look for modules in the current folder, as `python -m` does.
         if "" not in sys.path and os.getcwd() not in sys.path:
             sys.path.insert(0, os.getcwd())
-        module = _from_file(Path(place)) if place.endswith(".py") else importlib.import_module(place)
+        module = _from_file(Path(module_name)) if module_name.endswith(".py") else importlib.import_module(module_name)
     except InvalidSubject:
         raise
     except (Exception, SystemExit) as error:
-        raise InvalidSubject(f"{place} cannot be imported: {summary(error)}") from error
-    if not hasattr(module, what):
+        raise InvalidSubject(f"{module_name} cannot be imported: {summary(error)}") from error
+    if not hasattr(module, attribute):
         names = [name for name in dir(module) if not name.startswith("_")]
-        raise unknown(f"class or function in {place}", what, names)
-    return subject_of(getattr(module, what), input_size=input_size, hidden_size=hidden_size, name=word)
+        raise unknown(f"class or function in {module_name}", attribute, names)
+    return subject_of(getattr(module, attribute), input_size=input_size, hidden_size=hidden_size, name=word)
 
 
 def _from_file(path: Path) -> ModuleType:
@@ -274,6 +284,7 @@ def _from_file(path: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
+    # pickle and dataclasses look a class's module up by its name.
     sys.modules[path.stem] = module
     if str(path.parent) not in sys.path:
         sys.path.insert(0, str(path.parent))  # its neighbours, as if it were run

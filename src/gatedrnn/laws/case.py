@@ -18,13 +18,13 @@ from gatedrnn.laws.laws import FINITE, FIRST, GENERATION, SAME_AGAIN, CaseSizes,
 from gatedrnn.laws.script import accepted
 from gatedrnn.laws.subject import Arguments, State, Subject, is_plain
 
-USUAL_STEPS = 64
+REFERENCE_STEPS = 64
 """Steps up to which the table's tolerances hold as they are."""
 REFUSALS = (NotImplementedError, ValueError, AssertionError)
 """Exceptions by which a module may refuse a use, where it raises them itself; others are faults."""
-CHAOS = 1000
+CHAOS_FACTOR = 1000
 """An error is the layer's own where it is so many times what a change of the inputs in their last digit makes."""
-SMALLER = (1, 2, 3, 4, 6, 8, 12, 16, 24, 40, 63)
+SHRINK_STEPS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 40, 63)
 """Numbers of steps among which the smallest failing case is looked for."""
 WIDTHS = (1, 2, 4)
 Results = dict[str, Tensor]
@@ -50,7 +50,7 @@ class Fault(NamedTuple):
 
     error: float
     allowed: float
-    said: str = ""
+    message: str = ""
 
     @property
     def holds(self) -> bool:
@@ -62,7 +62,7 @@ class Fault(NamedTuple):
         return self.error / self.allowed if self.allowed else self.error
 
 
-NONE = Fault(0.0, 1.0)
+NO_FAULT = Fault(0.0, 1.0)
 
 
 @dataclass(frozen=True)
@@ -98,11 +98,11 @@ class LawCase:
                 raise NotApplicable(f"it refuses: {summary(error)}") from error
             return Fault(math.inf, 0.0, f"raises {summary(error)}")
         if expected is None:  # a shortfall, in units of logits
-            nothing = {key: torch.zeros_like(value) for key, value in actual.items()}
-            return worst_of(actual, nothing, self.subject.dtype, self.sizes.steps, least=1.0)
+            zeros = {key: torch.zeros_like(value) for key, value in actual.items()}
+            return worst_of(actual, zeros, self.subject.dtype, self.sizes.steps, least=1.0)
         if law is FINITE:
-            broken = [key for key, value in actual.items() if not value.isfinite().all()]
-            return Fault(math.inf, 0.0, f"{broken[0]} holds values that are not finite") if broken else NONE
+            infinite = [key for key, value in actual.items() if not value.isfinite().all()]
+            return Fault(math.inf, 0.0, f"{infinite[0]} holds values that are not finite") if infinite else NO_FAULT
         if len(actual) == 1 or len(expected) == 1:  # one of the two knows no state
             actual, expected = (
                 {key: part[key] for key in actual.keys() & expected.keys()} for part in (actual, expected)
@@ -114,10 +114,10 @@ class LawCase:
         if self.subject.vocabulary is not None or self.law in FIRST or not math.isfinite(fault.error):
             return False
         x, arguments = self._inputs(seed)
-        moved = x * (1 + torch.finfo(x.dtype).eps)
-        before, after = (self._results(self.law.reference, inputs, arguments) for inputs in (x, moved))
-        grown = worst_of(after, before, self.subject.dtype, self.sizes.steps)
-        return fault.error < CHAOS * grown.error and grown.share > 1 / CHAOS
+        perturbed = x * (1 + torch.finfo(x.dtype).eps)
+        base, changed = (self._results(self.law.reference, inputs, arguments) for inputs in (x, perturbed))
+        growth = worst_of(changed, base, self.subject.dtype, self.sizes.steps)
+        return fault.error < CHAOS_FACTOR * growth.error and growth.share > 1 / CHAOS_FACTOR
 
     def _inputs(self, seed: int) -> tuple[Tensor, Arguments]:
         """Draw the inputs, and the other arguments of both ways."""
@@ -135,6 +135,7 @@ class LawCase:
 
     def _results(self, way: Callable[..., Any], x: Tensor, arguments: dict[str, Any]) -> Results:
         """Feed the inputs one way: outputs and plain states, or the gradients of the outputs."""
+        # Each way gets its own copy: a module may write into its input.
         subject, x = self.subject, x.clone()
         first = (subject.call, subject.module) if self.law.of_module else (subject.run_of(),)
         if not self.gradients:
@@ -152,11 +153,12 @@ class LawCase:
             output = real(as_results(way(*first, x, **accepted(way, arguments)))["output"])
             if not output.requires_grad:
                 raise NotApplicable("its outputs carry no gradient")
+            # Random weights: in a plain sum, errors of opposite signs would cancel.
             weights = torch.randn(output.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-            found = torch.autograd.grad(
+            grads = torch.autograd.grad(
                 (output * weights.to(output.dtype)).sum(), [*leaves.values()], materialize_grads=True, allow_unused=True
             )
-        return {f"gradient of {name}": gradient for name, gradient in zip(leaves, found, strict=True)}
+        return {f"gradient of {name}": gradient for name, gradient in zip(leaves, grads, strict=True)}
 
     def smallest(
         self, fault: Fault, seed: int, others: tuple[int, ...], narrower: list[Subject], until: float = math.inf
@@ -169,7 +171,7 @@ class LawCase:
             until: the time of `time.monotonic` at which to give up.
         """
         least, usual = self.law.least, self.sizes
-        steps = sorted({*(n for n in SMALLER if least.steps <= n < usual.steps), usual.steps})
+        steps = sorted({*(n for n in SHRINK_STEPS if least.steps <= n < usual.steps), usual.steps})
         for subject, n, batch, pad in product(
             (*narrower, self.subject), steps, range(least.batch, usual.batch + 1), sorted({1, usual.pad})
         ):
@@ -178,7 +180,8 @@ class LawCase:
                 if time.monotonic() > until:
                     return self, fault
                 try:
-                    found = case.fault(seed) if case.possible() else NONE
+                    found = case.fault(seed) if case.possible() else NO_FAULT
+                    # On another seed too: a value beside a threshold fails by rounding on one.
                     if not found.holds and any(not case.fault(other).holds for other in others):
                         return case, found
                 except NotApplicable:
@@ -236,17 +239,19 @@ def worst_of(
         return Fault(math.inf, 0.0, f"{', '.join(missing)} is returned one way and not the other")
     # A gradient that is 0 but for rounding is held to those beside it.
     overall = max((_largest(value) for key, value in expected.items() if key.startswith("gradient")), default=0.0)
-    worst = NONE
+    worst = NO_FAULT
     for key, want in expected.items():
         got, want = real(actual[key]), real(want)
         if got.shape != want.shape:
             return Fault(math.inf, 0.0, f"{key} has shape {tuple(got.shape)}, expected {tuple(want.shape)}")
         rate = tolerance.gradient if key.startswith("gradient") else tolerance.output
-        scale = (max(_largest(want), 1e-3 * overall, least) or 1.0) * math.sqrt(max(1, steps / USUAL_STEPS))
+        # A tensor of zeros has no scale, and is held to that of 1.
+        scale = (max(_largest(want), 1e-3 * overall, least) or 1.0) * math.sqrt(max(1, steps / REFERENCE_STEPS))
         error, allowed = _largest(got.detach().double() - want.detach().double()), 0.0 if exact else rate * scale
         if not math.isfinite(error) or not math.isfinite(allowed):
             return Fault(math.inf, 0.0, f"{key} holds values that are not finite")
         fault = Fault(error, allowed, f"{key} is off by {error:.2e}, allowed {allowed:.2e}")
+        # One that fails comes before all that hold, whatever its share.
         worst = max(worst, fault, key=lambda one: (not one.holds, one.share))
     return worst
 

@@ -152,6 +152,7 @@ def of_model(model: Module, name: str) -> Subject:
     if key is None:
         raise InvalidSubject(f"{type(model).__name__} takes no cache: it is no recurrent model that verify knows")
     with torch.no_grad():
+        # A trial call: only its result tells whether a model returns its cache.
         result = model(torch.zeros(1, 2, dtype=torch.long), use_cache=True)
     if not masked:
         text = UNMASKED.format(cache=key)

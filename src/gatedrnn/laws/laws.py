@@ -54,32 +54,32 @@ class Law:
     """Numbers of steps of which each is a case; none for the usual one."""
 
 
-def _cut(sizes: CaseSizes) -> dict[str, Any]:
+def _at_cut(sizes: CaseSizes) -> dict[str, Any]:
     return {"cut": sizes.cut}
 
 
-def _one_cut(sizes: CaseSizes) -> dict[str, Any]:
+def _cut_once(sizes: CaseSizes) -> dict[str, Any]:
     return {"cuts": (sizes.cut,)}
 
 
-def _every_step(sizes: CaseSizes) -> dict[str, Any]:
+def _cut_every_step(sizes: CaseSizes) -> dict[str, Any]:
     return {"cuts": tuple(range(1, sizes.steps))}
 
 
-def _prefill(sizes: CaseSizes) -> dict[str, Any]:
+def _cut_after_prefill(sizes: CaseSizes) -> dict[str, Any]:
     return {"cuts": tuple(range(sizes.cut, sizes.steps))}
 
 
-def _uneven(sizes: CaseSizes) -> dict[str, Any]:
+def _cut_unevenly(sizes: CaseSizes) -> dict[str, Any]:
     """Cuts after the first step, at the cut, and before the last step."""
     return {"cuts": tuple(sorted({1, sizes.cut, max(sizes.cut, sizes.steps - 1)}))}
 
 
-def _left(sizes: CaseSizes) -> dict[str, Any]:
+def _left_mask(sizes: CaseSizes) -> dict[str, Any]:
     return {"mask": (torch.arange(sizes.steps) >= sizes.pad).expand(sizes.batch, -1)}
 
 
-def _right(sizes: CaseSizes) -> dict[str, Any]:
+def _right_mask(sizes: CaseSizes) -> dict[str, Any]:
     return {"mask": (torch.arange(sizes.steps) < sizes.steps - sizes.pad).expand(sizes.batch, -1)}
 
 
@@ -97,12 +97,12 @@ def _ragged_right(sizes: CaseSizes) -> dict[str, Any]:
     return {"mask": torch.arange(sizes.steps) < _lengths(sizes)[:, None]}
 
 
-def _resets(sizes: CaseSizes) -> dict[str, Any]:
+def _reset_flags(sizes: CaseSizes) -> dict[str, Any]:
     """A reset at the cut in the first row, and by one step earlier in each row after it."""
     return {"resets": torch.arange(sizes.steps) == (sizes.cut - torch.arange(sizes.batch)).clamp(min=1)[:, None]}
 
 
-def _order(sizes: CaseSizes) -> dict[str, Any]:
+def _row_order(sizes: CaseSizes) -> dict[str, Any]:
     return {"cut": sizes.cut, "order": torch.arange(sizes.batch).roll(1)}
 
 
@@ -119,36 +119,36 @@ FIRST = (FINITE, SAME_AGAIN)
 LAWS = (
     Law(
         "step by step", "One step after another, with the state carried, gives what the whole sequence gives.",
-        modes.in_chunks, modes.whole, ("state",), _every_step, gradients=True, least=TWO_STEPS,
+        modes.in_chunks, modes.whole, ("state",), _cut_every_step, gradients=True, least=TWO_STEPS,
     ),
     Law(
         "in two chunks", "Two chunks, with the state carried, give what the whole sequence gives.",
-        modes.in_chunks, modes.whole, ("state",), _one_cut, gradients=True, least=TWO_STEPS,
+        modes.in_chunks, modes.whole, ("state",), _cut_once, gradients=True, least=TWO_STEPS,
     ),
     Law(
         "prefill, then steps", "A first chunk, and then one step after another, gives what the whole sequence gives.",
-        modes.in_chunks, modes.whole, ("state",), _prefill, least=TWO_STEPS,
+        modes.in_chunks, modes.whole, ("state",), _cut_after_prefill, least=TWO_STEPS,
     ),
     Law(
         "uneven chunks", "Chunks of one step and of many, in turn, give what the whole sequence gives.",
-        modes.in_chunks, modes.whole, ("state",), _uneven, least=TWO_STEPS,
+        modes.in_chunks, modes.whole, ("state",), _cut_unevenly, least=TWO_STEPS,
     ),
     Law(
         "any length", "Sequences of 2, 63 and 1,000 steps give in two chunks what they give whole.",
-        modes.in_chunks, modes.whole, ("state",), _one_cut, least=TWO_STEPS, lengths=(2, 63, 1000),
+        modes.in_chunks, modes.whole, ("state",), _cut_once, least=TWO_STEPS, lengths=(2, 63, 1000),
     ),
     Law(
         "from a given state", "From a state that is given, two chunks give what the whole sequence gives.",
-        modes.in_chunks, modes.whole, ("state", "plain state"), _one_cut, given_state=True, gradients=True,
+        modes.in_chunks, modes.whole, ("state", "plain state"), _cut_once, given_state=True, gradients=True,
         least=TWO_STEPS,
     ),
     Law(
         "inputs and state left as they are", "A call changes neither its inputs nor the state that it is given.",
-        modes.left_as_it_was, modes.as_it_was, ("state", "plain state"), _cut, least=TWO_STEPS,
+        modes.left_as_it_was, modes.as_it_was, ("state", "plain state"), _at_cut, least=TWO_STEPS,
     ),
     Law(
         "a state copied", "A state that was copied goes on as it was, whatever its copy was fed.",
-        modes.continued_twice, modes.continued, ("state",), _cut, least=TWO_STEPS,
+        modes.continued_twice, modes.continued, ("state",), _at_cut, least=TWO_STEPS,
     ),
     Law(
         "a row alone", "A row of a batch gives what it gives alone, and its state goes on alike.",
@@ -156,7 +156,7 @@ LAWS = (
     ),
     Law(
         "a row alone, in chunks", "A row of a batch that is fed in chunks gives what it gives in chunks alone.",
-        modes.in_chunks, modes.rows_alone_in_chunks, ("state",), _one_cut, least=TWO_ROWS,
+        modes.in_chunks, modes.rows_alone_in_chunks, ("state",), _cut_once, least=TWO_ROWS,
     ),
     Law(
         "rows in another order", "Rows in another order give the same, in that order.",
@@ -164,11 +164,11 @@ LAWS = (
     ),
     Law(
         "a fresh row beside a running one", "A row that begins beside one that runs on gives what each gives alone.",
-        modes.joined_on_the_way, modes.apart_on_the_way, ("state", "axis"), _cut, least=TWO_ROWS,
+        modes.joined_on_the_way, modes.apart_on_the_way, ("state", "axis"), _at_cut, least=TWO_ROWS,
     ),
     Law(
         "causality", "What comes later changes nothing before it.",
-        modes.before_a_change, modes.before_the_cut, ("one direction",), _cut, least=TWO_STEPS,
+        modes.before_a_change, modes.before_the_cut, ("one direction",), _at_cut, least=TWO_STEPS,
     ),
     Law(
         "strides", "Inputs whose elements do not lie side by side in memory give the same.",
@@ -192,11 +192,11 @@ LAWS = (
     ),
     Law(
         "padded on the right", "Masked steps after the real ones change no real step.",
-        modes.masked, modes.unpadded, ("mask",), _right, gradients=True, least=TWO_STEPS,
+        modes.masked, modes.unpadded, ("mask",), _right_mask, gradients=True, least=TWO_STEPS,
     ),
     Law(
         "padded on the left", "Masked steps before the real ones change no real step.",
-        modes.masked, modes.unpadded, ("mask",), _left, gradients=True, least=TWO_STEPS,
+        modes.masked, modes.unpadded, ("mask",), _left_mask, gradients=True, least=TWO_STEPS,
     ),
     Law(
         "rows of unequal length, right", "In a batch padded on the right each row gives what it gives alone.",
@@ -225,11 +225,11 @@ LAWS = (
     ),
     Law(
         "resets", "A reset, or a boundary between documents, gives what separate sequences give.",
-        modes.reset, modes.cut_apart, ("resets",), _resets, gradients=True, least=TWO_STEPS,
+        modes.reset, modes.cut_apart, ("resets",), _reset_flags, gradients=True, least=TWO_STEPS,
     ),
     Law(
         "a cache reordered", "Rows that a cache takes in another order go on in that order.",
-        modes.reordered, modes.ordered_from_the_start, ("state", "reorder"), _order, least=TWO_ROWS,
+        modes.reordered, modes.ordered_from_the_start, ("state", "reorder"), _row_order, least=TWO_ROWS,
     ),
 )  # fmt: skip
 

@@ -21,10 +21,10 @@ GRADIENTS = (
     "expected, actual = (torch.autograd.grad(y.square().sum(), {leaves}, allow_unused=True, materialize_grads=True) "
     "for y in (expected, actual))"
 )
-PAIRS = (modes.whole, modes.itself, modes.in_chunks, modes.strided, modes.deep_copied, modes.pickled,
+RETURNING_STATE = (modes.whole, modes.itself, modes.in_chunks, modes.strided, modes.deep_copied, modes.pickled,
          modes.saved, modes.trained, modes.left_as_it_was, modes.as_it_was)  # fmt: skip
 """Ways that return a state beside the outputs."""
-AS_IT_IS = (modes.whole, modes.itself)
+PLAIN_CALLS = (modes.whole, modes.itself)
 """References that a script writes as a plain call."""
 
 
@@ -35,21 +35,21 @@ def script_of(
     if subject.source is None:
         return ""
     generates = law in GENERATION
-    quoted = _quoted([law.way] if generates or law.reference in AS_IT_IS else [law.way, law.reference])
-    words = {key: _literal(value) for key, value in arguments.items()}
+    quoted = _function_texts([law.way] if generates or law.reference in PLAIN_CALLS else [law.way, law.reference])
+    keywords = {key: _literal(value) for key, value in arguments.items()}
     named = {"more": law.more, "state": law.given_state, "generate": generates}
-    words |= {name: name for name, wanted in named.items() if wanted}
-    way, reference = _called(law, law.way, words), _called(law, law.reference, words)
+    keywords |= {name: name for name, wanted in named.items() if wanted}
+    way, reference = _call_text(law, law.way, keywords), _call_text(law, law.reference, keywords)
     if generates:
-        shown = [GENERATE, f"print({way}.max().item())  # 0 expected"]
+        checks = [GENERATE, f"print({way}.max().item())  # 0 expected"]
     else:
         largest = "print(max((a - b).abs().max().item() for a, b in zip(actual, expected)))  # 0 expected"
-        shown = [*_compared(subject, law, way, reference, gradients), largest]
-    made = _made(subject.source, subject.call, law, quoted)
-    return "\n".join([*made, *_inputs(subject, law, sizes, gradients, seed), quoted, *shown]) + "\n"
+        checks = [*_comparison_lines(subject, law, way, reference, gradients), largest]
+    setup = _setup_lines(subject.source, subject.call, law, quoted)
+    return "\n".join([*setup, *_input_lines(subject, law, sizes, gradients, seed), quoted, *checks]) + "\n"
 
 
-def _made(source: SourceText, call_of: Call, law: Law, quoted: str) -> list[str]:
+def _setup_lines(source: SourceText, call_of: Call, law: Law, quoted: str) -> list[str]:
     """Return the lines that import, make the layer and say how it is called."""
     assert isinstance(call_of, TextCall)  # as the module, it is made from text
     (imports, *making), call = source.lines(), call_of.text
@@ -57,37 +57,37 @@ def _made(source: SourceText, call_of: Call, law: Law, quoted: str) -> list[str]
         call = call.replace("def call(layer, ", "def run(").replace("def call(cell, ", "def run(")
     # Tensors with a history cannot be copied.
     copies = ["torch.set_grad_enabled(False)"] * ("copy." in quoted)
-    return [imports, *_imports(quoted), *making, *copies, call]
+    return [imports, *_import_lines(quoted), *making, *copies, call]
 
 
-def _inputs(subject: Subject, law: Law, sizes: CaseSizes, gradients: bool, seed: int) -> list[str]:
+def _input_lines(subject: Subject, law: Law, sizes: CaseSizes, gradients: bool, seed: int) -> list[str]:
     """Return the lines that draw the inputs, and the state and the steps that a law asks for."""
     leaf = ".requires_grad_()" if gradients and subject.vocabulary is None else ""
-    lines = [f"x = {_draw(subject, sizes.batch, sizes.steps, seed)}{leaf}"]
+    lines = [f"x = {_draw_text(subject, sizes.batch, sizes.steps, seed)}{leaf}"]
     if law.more:
-        lines.append(f"more = {_draw(subject, sizes.batch, 2, seed + 1)}")
+        lines.append(f"more = {_draw_text(subject, sizes.batch, 2, seed + 1)}")
     if law.given_state:
-        reached = f"run({_draw(subject, sizes.batch, 3, seed + 100)})[1]"
+        reached = f"run({_draw_text(subject, sizes.batch, 3, seed + 100)})[1]"
         lines.append(f"state = torch.utils._pytree.tree_map(torch.Tensor.detach, {reached})")
     return lines
 
 
-def _called(law: Law, function: Way, words: dict[str, str]) -> str:
+def _call_text(law: Law, function: Way, keywords: dict[str, str]) -> str:
     """Return the call of a way, or of the module itself."""
     name, first = function.__name__, "call, layer, x" if law.of_module else "run, x"
-    if function in AS_IT_IS:
+    if function in PLAIN_CALLS:
         name, first = ("call", "layer, x") if law.of_module else ("run", "x")
-    return f"{name}({', '.join([first, *(f'{key}={value}' for key, value in accepted(function, words).items())])})"
+    return f"{name}({', '.join([first, *(f'{key}={value}' for key, value in accepted(function, keywords).items())])})"
 
 
-def _compared(subject: Subject, law: Law, way: str, reference: str, gradients: bool) -> list[str]:
+def _comparison_lines(subject: Subject, law: Law, way: str, reference: str, gradients: bool) -> list[str]:
     """Return the lines that run both ways, the reference first, as they ran here."""
-    outputs = [f"{text}[0]" if function in PAIRS else text
+    outputs = [f"{text}[0]" if function in RETURNING_STATE else text
                for function, text in ((law.reference, reference), (law.way, way))]  # fmt: skip
     if gradients:
         leaves = "[*layer.parameters()]" if subject.vocabulary else "[x, *layer.parameters()]"
         return [f"expected, actual = {', '.join(outputs)}", GRADIENTS.format(leaves=leaves)]
-    states = {law.way, law.reference} <= set(PAIRS) and "opaque" not in subject.abilities()
+    states = {law.way, law.reference} <= set(RETURNING_STATE) and "opaque" not in subject.abilities()
     if states:
         return [f"expected, actual = map(torch.utils._pytree.tree_leaves, ({reference}, {way}))"]
     return [f"expected, actual = [{outputs[0]}], [{outputs[1]}]"]
@@ -101,7 +101,7 @@ def accepted(function: Way, arguments: Arguments) -> Arguments:
     return {key: value for key, value in arguments.items() if key in parameters}
 
 
-def _quoted(functions: list[Callable[..., Any]]) -> str:
+def _function_texts(functions: list[Callable[..., Any]]) -> str:
     """Return the text of functions of `feeding`, and of those that they call, without their docstrings."""
     texts: dict[str, str] = {}
     todo = list(functions)
@@ -112,6 +112,7 @@ def _quoted(functions: list[Callable[..., Any]]) -> str:
         tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
         definition = tree.body[0]
         assert isinstance(definition, ast.FunctionDef)
+        # The docstring: a script has at most 20 lines.
         del definition.body[0]
         texts[function.__name__] = ast.unparse(tree)
         names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
@@ -120,7 +121,7 @@ def _quoted(functions: list[Callable[..., Any]]) -> str:
     return "\n".join(texts.values())
 
 
-def _imports(text: str) -> list[str]:
+def _import_lines(text: str) -> list[str]:
     """Return imports of what the quoted functions use beside torch."""
     names = [name for name in ("copy", "io", "pickle") if f"{name}." in text]
     lines = [f"import {', '.join(names)}"] if names else []
@@ -128,7 +129,7 @@ def _imports(text: str) -> list[str]:
     return [*lines, *([f"from torch.nn.utils.rnn import {', '.join(packing)}"] if packing else [])]
 
 
-def _draw(subject: Subject, batch: int, steps: int, seed: int) -> str:
+def _draw_text(subject: Subject, batch: int, steps: int, seed: int) -> str:
     generator = f"generator=torch.Generator().manual_seed({seed})"
     if subject.vocabulary is not None:
         return f"torch.randint({subject.vocabulary}, ({batch}, {steps}), {generator})"

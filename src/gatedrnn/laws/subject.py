@@ -140,6 +140,7 @@ class Subject:
         if self.features is None:
             assert self.vocabulary is not None
             return torch.randint(self.vocabulary, (batch, steps), generator=generator)
+        # Drawn in float64, so that float32 and float64 get the same numbers but for rounding.
         return torch.randn(batch, steps, self.features, generator=generator, dtype=torch.float64).to(self.dtype)
 
     @property
@@ -162,17 +163,18 @@ def is_plain(state: State) -> bool:
 @contextmanager
 def evaluation_mode(module: Module) -> Iterator[None]:
     """Put a module into evaluation mode; its modes, parameters and buffers are as before in the end."""
-    parts = {part: part.training for part in module.modules()} if isinstance(module, nn.Module) else {}
+    modes = {submodule: submodule.training for submodule in module.modules()} if isinstance(module, nn.Module) else {}
     tensors = [*module.parameters(), *module.buffers()] if isinstance(module, nn.Module) else []
-    kept = [tensor.detach().clone() for tensor in tensors]
-    for part in parts:
-        part.training = False
+    copies = [tensor.detach().clone() for tensor in tensors]
+    for submodule in modes:
+        submodule.training = False
     try:
         yield
     finally:
-        for part, mode in parts.items():
-            part.training = mode
+        for submodule, mode in modes.items():
+            submodule.training = mode
         with torch.no_grad():
-            for tensor, before in zip(tensors, kept, strict=True):
+            for tensor, before in zip(tensors, copies, strict=True):
+                # A write raises the tensor's version, which would break a graph that the caller still holds.
                 if not torch.equal(tensor, before):
                     tensor.copy_(before)

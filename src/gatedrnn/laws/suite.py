@@ -14,7 +14,7 @@ import torch
 
 from gatedrnn.laws.adapters import Askable, subject_of
 from gatedrnn.laws.capabilities import abilities_of, batch_axis, in_double
-from gatedrnn.laws.case import NONE, TOLERANCES, WIDTHS, Fault, LawCase, worst_of
+from gatedrnn.laws.case import NO_FAULT, TOLERANCES, WIDTHS, Fault, LawCase, worst_of
 from gatedrnn.laws.errors import InvalidSubject, NotApplicable, TimeLimitExceeded, summary, unknown
 from gatedrnn.laws.laws import FIRST, GENERATION, LAWS, PRECISION, CaseSizes, Law
 from gatedrnn.laws.report import Outcome, Report, Verdict
@@ -23,13 +23,13 @@ from gatedrnn.laws.subject import Subject, evaluation_mode
 from gatedrnn.laws.time_limit import time_limit
 
 T = TypeVar("T")
-DRAWS, ENOUGH = (1, 2, 3, 4, 5), 2
+SEEDS, MIN_FAILURES = (1, 2, 3, 4, 5), 2
 """Seeds of inputs. A law holds where it holds on the first of them. Where it does not, all are drawn, and it fails
 where it fails on two: a value beside a threshold, which rounding moves across it, accuses no sound layer."""
 LENGTHS = (10, 100, 1000)
 MIN_BEGIN = 30
 """Seconds that a module may take, at least, to be made and called for the first time."""
-MISSING = {
+UNMET_NEEDS = {
     "state": "it is run in both directions, or carries no state",
     "mask": "it takes no mask",
     "packed": "it takes no PackedSequence",
@@ -78,20 +78,21 @@ def check(
         []
         >>> report.raise_if_failed()
     """
-    named = subject.name if isinstance(subject, Subject) else getattr(subject, "__name__", type(subject).__name__)
-    title = subject if isinstance(subject, str) else named
+    own_title = subject.name if isinstance(subject, Subject) else getattr(subject, "__name__", type(subject).__name__)
+    title = subject if isinstance(subject, str) else own_title
+    # Laws ask for gradients, whatever mode the caller is in; warnings of others' modules are not ours to show.
     with torch.inference_mode(False), torch.random.fork_rng(devices=[]), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        begin = partial(_begin, title, max(seconds, MIN_BEGIN), ends_process)
-        single = begin(lambda: subject_of(subject, input_size=input_size, hidden_size=hidden_size))
+        first_call = partial(_first_call, title, max(seconds, MIN_BEGIN), ends_process)
+        single = first_call(lambda: subject_of(subject, input_size=input_size, hidden_size=hidden_size))
         with evaluation_mode(single.module):
-            begin(lambda: _check_call(single))
-            suite = begin(lambda: _Suite(single, in_double(single), seconds, max(1, draws), ends_process))
-            outcomes = tuple(suite.outcomes(_names(single, only)))
+            first_call(lambda: _check_call(single))
+            suite = first_call(lambda: _Suite(single, in_double(single), seconds, max(1, draws), ends_process))
+            outcomes = tuple(suite.outcomes(_requested_laws(single, only)))
     return Report(single.name, single.entry, str(suite.double.dtype).removeprefix("torch."), outcomes)
 
 
-def _begin(title: str, seconds: float, ends_process: bool, call: Callable[[], T]) -> T:
+def _first_call(title: str, seconds: float, ends_process: bool, call: Callable[[], T]) -> T:
     """Call what comes before any law, and refuse a subject that takes too long."""
     try:
         with time_limit(seconds, what=f"{title}: its first call", ends_process=ends_process):
@@ -117,17 +118,17 @@ def _check_call(subject: Subject) -> None:
         raise InvalidSubject(f"{subject.name} must return outputs (batch, time, …), got shape {tuple(result[0].shape)}")
 
 
-def _names(subject: Subject, only: Sequence[str] | None) -> Sequence[str] | None:
+def _requested_laws(subject: Subject, only: Sequence[str] | None) -> Sequence[str] | None:
     """Return the laws that are named; pytest's spelling of a name is one too."""
     if only is None:
         return None
-    every = [*(name for name, _, _ in _all(subject)), PRECISION]
-    spelt = {in_one_word(name): name for name in every} | {name: name for name in every}
-    asked = (only,) if isinstance(only, str) else only
-    for name in asked:
-        if name not in spelt:
-            raise unknown("law", name, every)
-    return [spelt[name] for name in asked]
+    available = [*(name for name, _, _ in _named_laws(subject)), PRECISION]
+    by_spelling = {in_one_word(name): name for name in available} | {name: name for name in available}
+    requested = (only,) if isinstance(only, str) else only
+    for name in requested:
+        if name not in by_spelling:
+            raise unknown("law", name, available)
+    return [by_spelling[name] for name in requested]
 
 
 def in_one_word(law: str) -> str:
@@ -172,10 +173,10 @@ def cases(subject: Askable, *, input_size: int = 4, hidden_size: int = 6, second
         >>> laws[2]()
     """
     made = subject_of(subject, input_size=input_size, hidden_size=hidden_size)
-    return [LawTest(made, name, seconds) for name in (*(name for name, _, _ in _all(made)), PRECISION)]
+    return [LawTest(made, name, seconds) for name in (*(name for name, _, _ in _named_laws(made)), PRECISION)]
 
 
-def _all(subject: Subject) -> list[tuple[str, Law, bool]]:
+def _named_laws(subject: Subject) -> list[tuple[str, Law, bool]]:
     """Return all laws by name, and whether gradients are compared."""
     laws = (*FIRST, *LAWS, *(GENERATION if subject.vocabulary else ()))
     return [
@@ -191,82 +192,84 @@ class _Suite:
         self, single: Subject, double: Subject, seconds: float, draws: int, ends_process: bool
     ) -> None:  # fmt: skip
         self.single, self.double, self.seconds, self.ends_process = single, double, seconds, ends_process
-        self.draws = DRAWS[:draws]
+        self.draws = SEEDS[:draws]
         self.axis, self.until = batch_axis(double), 0.0
-        self.has = abilities_of(double, self.axis)
+        self.abilities = abilities_of(double, self.axis)
 
     def outcomes(self, only: Sequence[str] | None) -> Iterator[Outcome]:
-        unjudged = ""
-        for name, law, gradients in _all(self.double):
+        blocked = ""
+        for name, law, gradients in _named_laws(self.double):
+            # Those of FIRST run in any case: without them the others cannot be judged.
             if only is not None and name not in only and law not in FIRST:
                 continue
-            why = unjudged or self._why_not(law, gradients)
-            outcome = Outcome(name, law.says, "not applicable", reason=why) if why else self._ask(name, law, gradients)
-            if law in FIRST and outcome.verdict != "holds" and not unjudged:
-                unjudged = f"{law.name!r} fails, and nothing can be judged without it"
+            why = blocked or self._unmet_need(law, gradients)
+            outcome = Outcome(name, law.says, "not applicable", reason=why) if why else self._run(name, law, gradients)
+            if law in FIRST and outcome.verdict != "holds" and not blocked:
+                blocked = f"{law.name!r} fails, and nothing can be judged without it"
             if only is None or name in only:
                 yield outcome
         if only is None or PRECISION in only:
             wide = self.single.dtype == torch.float64
-            same = "it is in float64" if wide else "it casts to float32 inside, or runs in no float64"
-            why = unjudged or same * (self.double is self.single)
+            cause = "it is in float64" if wide else "it casts to float32 inside, or runs in no float64"
+            reason = blocked or cause * (self.double is self.single)
             says = "In float32 the outputs of 10 steps are those of float64; errors of 100 and 1,000 are shown."
-            nothing = Outcome(PRECISION, says, "not applicable", reason=why)
-            yield nothing if why else self._within(nothing, partial(self._precision, nothing))
+            empty = Outcome(PRECISION, says, "not applicable", reason=reason)
+            yield empty if reason else self._with_time_limit(empty, partial(self._precision, empty))
 
-    def _why_not(self, law: Law, gradients: bool) -> str:
+    def _unmet_need(self, law: Law, gradients: bool) -> str:
         """Return why a law cannot be asked; empty where it can."""
         for need in law.needs:
-            if need not in self.has:
-                return MISSING[need]
-        if gradients and "plain state" not in self.has and "state" in law.needs:
+            if need not in self.abilities:
+                return UNMET_NEEDS[need]
+        if gradients and "plain state" not in self.abilities and "state" in law.needs:
             return "gradients through a cache, an object of its own, are not asked"
         if gradients and not self.double.parameters() and self.double.vocabulary:
             return "it has no parameters"
         return ""
 
-    def _within(self, outcome: Outcome, judged: Callable[[], Outcome]) -> Outcome:
+    def _with_time_limit(self, outcome: Outcome, evaluate: Callable[[], Outcome]) -> Outcome:
         """Judge one law within its time."""
         try:
             what = f"{self.single.name}: {outcome.law!r}"
             with time_limit(self.seconds, what=what, ends_process=self.ends_process):
-                return judged()
+                return evaluate()
         except TimeLimitExceeded:
-            said = f"took more than {self.seconds:g} s (--seconds)"
-            return replace(outcome, verdict="stopped", reason=said)
+            reason = f"took more than {self.seconds:g} s (--seconds)"
+            return replace(outcome, verdict="stopped", reason=reason)
 
-    def _ask(self, name: str, law: Law, gradients: bool) -> Outcome:
+    def _run(self, name: str, law: Law, gradients: bool) -> Outcome:
         """Ask one law, within its time."""
         subject = self.single if law.of_module else self.double  # the conversion to float64 made a copy already
         subject = subject.for_law((*law.needs, *(("training",) * gradients)))
+        # Half of the time at most for the search of a smaller case: what was found must not be lost to the limit.
         self.until = time.monotonic() + self.seconds / 2
         outcome = Outcome(name, law.says, "holds")
-        return self._within(outcome, partial(self._judged, outcome, law, gradients, subject))
+        return self._with_time_limit(outcome, partial(self._evaluate, outcome, law, gradients, subject))
 
-    def _judged(self, outcome: Outcome, law: Law, gradients: bool, subject: Subject) -> Outcome:
+    def _evaluate(self, outcome: Outcome, law: Law, gradients: bool, subject: Subject) -> Outcome:
         """Judge one law at the usual sizes and at its lengths; where it fails, at smaller ones."""
-        worst = NONE
+        worst = NO_FAULT
         for sizes in sizes_of(subject, law):
             case = LawCase(subject, law, sizes, gradients, self.axis)
             try:
                 faults = {seed: case.fault(seed) for seed in self.draws}
                 if not all(fault.holds for fault in faults.values()):
-                    faults |= {seed: case.fault(seed) for seed in DRAWS if seed not in faults}
+                    faults |= {seed: case.fault(seed) for seed in SEEDS if seed not in faults}
             except NotApplicable as error:
                 return replace(outcome, verdict="not applicable", reason=str(error))
             broken = [seed for seed, fault in faults.items() if not fault.holds]
-            if len(broken) < ENOUGH and not any(math.isinf(fault.error) for fault in faults.values()):
+            if len(broken) < MIN_FAILURES and not any(math.isinf(fault.error) for fault in faults.values()):
                 worst = max(worst, *(fault for fault in faults.values() if fault.holds), key=lambda one: one.share)
                 continue
             if case.chaotic(faults[broken[0]], broken[0]):
-                said = "it is chaotic here: a change of its inputs in their last digit grows as large"
-                return replace(outcome, verdict="not applicable", reason=said)
+                reason = "it is chaotic here: a change of its inputs in their last digit grows as large"
+                return replace(outcome, verdict="not applicable", reason=reason)
             seed, *others = *broken, *(other for other in faults if other not in broken)
-            smallest, fault = case.smallest(faults[seed], seed, tuple(others), _narrower(subject), self.until)
+            smallest, fault = case.smallest(faults[seed], seed, tuple(others), _smaller_widths(subject), self.until)
             note = subject.notes.get(law.name)
             return replace(
                 outcome, verdict="noted" if note else "fails", error=fault.error, allowed=fault.allowed,
-                reason=f"“{note.sentence}” ({note.place}); {fault.said}" if note else fault.said,
+                reason=f"“{note.sentence}” ({note.place}); {fault.message}" if note else fault.message,
                 width=smallest.subject.width, sizes=smallest.sizes,
                 script=script_of(smallest.subject, law, smallest.sizes, smallest.arguments(), gradients, seed),
             )  # fmt: skip
@@ -276,21 +279,22 @@ class _Suite:
         """Compare float32 with float64 at several lengths."""
         faults, run = list[Fault](), self.double.run_of()
         try:
+            # A copy of the float64 module: both have the same weights.
             narrow = self.single.run_of(deepcopy(self.double.module).float())
             for steps in LENGTHS:
-                x = self.double.draw(2, steps, DRAWS[0])
+                x = self.double.draw(2, steps, SEEDS[0])
                 with torch.no_grad():
                     narrow_output, output = narrow(x.float() if x.is_floating_point() else x)[0], run(x)[0]
                 faults.append(worst_of({"output": narrow_output}, {"output": output}, torch.float32))
         except Exception as error:  # of any kind: the module is not ours
             return replace(outcome, reason=f"in float32 it raises {summary(error)}")
-        said = "error at 10, 100 and 1,000 steps: " + ", ".join(f"{fault.error:.0e}" for fault in faults)
+        reason = "error at 10, 100 and 1,000 steps: " + ", ".join(f"{fault.error:.0e}" for fault in faults)
         first = faults[0]
         verdict: Verdict = "holds" if first.holds else "fails"
-        return replace(outcome, verdict=verdict, error=first.error, allowed=first.allowed, reason=said)
+        return replace(outcome, verdict=verdict, error=first.error, allowed=first.allowed, reason=reason)
 
 
-def _narrower(subject: Subject) -> list[Subject]:
+def _smaller_widths(subject: Subject) -> list[Subject]:
     """Return the subject in smaller widths, where it can be made."""
     found = []
     for width in WIDTHS if subject.remake is not None else ():

@@ -27,9 +27,11 @@ def time_limit(seconds: float, *, what: str = "", ends_process: bool = False) ->
     def watch() -> None:
         if done.wait(seconds):
             return
+        # The exception must not arrive after the block: its end waits until this is decided.
         with lock:
             if done.is_set():
                 return
+            # CPython raises it between two bytecodes: a call outside Python ends first, if it does.
             ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(TimeLimitExceeded))
         if not done.wait(GRACE) and ends_process:
             print(f"gatedrnn: {what} does not return", file=sys.stderr, flush=True)
