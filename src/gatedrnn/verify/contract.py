@@ -85,12 +85,12 @@ def check_choice(choice: CellChoice, dtypes: tuple[str, ...] = tuple(DTYPES)) ->
     name, options, title = choice.name, dict(choice.options), str(choice)
     record, cell = CELLS[name], choice.equations()
     if "float64" in dtypes:
-        yield from _of_decay_gates(name, options, title)
+        yield from _check_decay_gates(name, options, title)
         if cell.numpy is not None:
             yield from _against_oracle(name, options, title)
         gaps = kind_of(cell).facts(cell).gaps
         if gaps is not None and not gaps.features:
-            yield _of_gaps(cell, title)
+            yield _check_gap_decay(cell, title)
     for dtype in dtypes:
         for case in cases_for(cell, record.layer.wrapper(cell), dtype):
             yield from _against_definition(name, options, title, dtype, case)
@@ -100,7 +100,7 @@ def check_choice(choice: CellChoice, dtypes: tuple[str, ...] = tuple(DTYPES)) ->
     if name in TORCH and not options:
         yield _against_torch(name)
     if "float64" in dtypes:
-        yield from _by_laws(name, options, title)
+        yield from _check_laws(name, options, title)
 
 
 def as_log_space(row: Check, steps: int) -> Check:
@@ -111,30 +111,30 @@ def as_log_space(row: Check, steps: int) -> Check:
 
 def _against_definition(name: str, options: dict[str, Any], title: str, dtype: str, case: Case) -> Iterator[Check]:
     """Compare outputs, last states and all gradients of every mode in one case with the definition."""
-    rows = _on_draw(name, options, title, dtype, case, 0)
+    rows = _compare_on_draw(name, options, title, dtype, case, 0)
     for draw in range(1, DRAWS if dtype == "bfloat16" else 1):
         if all(row.holds for row in rows):
             break
-        rows = _on_draw(name, options, title, dtype, case, draw)
+        rows = _compare_on_draw(name, options, title, dtype, case, draw)
     yield from rows
 
 
-def _on_draw(name: str, options: dict[str, Any], title: str, dtype: str, case: Case, draw: int) -> list[Check]:
+def _compare_on_draw(name: str, options: dict[str, Any], title: str, dtype: str, case: Case, draw: int) -> list[Check]:
     layer = _layer(name, options, DTYPES[dtype], draw, **case.arguments)
-    sequences = _sequences(layer, case, draw)
-    grads = _upstream(layer, sequences)
-    expected = _results(deepcopy(layer).double(), run_by_definition, _double(sequences), grads, case.hx)
+    sequences = _draw_sequences(layer, case, draw)
+    grads = _draw_upstream(layer, sequences)
+    expected = _outputs_and_grads(deepcopy(layer).double(), run_by_definition, _double(sequences), grads, case.hx)
     rounded = NARROW_STATE if case.narrow else ROUNDED
-    allowed, rows = _allowed(expected, rounded if dtype == "bfloat16" else DTYPES[dtype]), []
+    allowed, rows = _tolerances(expected, rounded if dtype == "bfloat16" else DTYPES[dtype]), []
     for backend in ("auto",) if case is LOG_SPACE else layer.backends:
         layer.backend = backend
         for title_of_mode, mode in case.modes.items():
-            results = _results(layer, mode, sequences, grads, case.hx)
-            rows.append(_worst(title, dtype, backend, title_of_mode, results, expected, allowed))
+            results = _outputs_and_grads(layer, mode, sequences, grads, case.hx)
+            rows.append(_worst_row(title, dtype, backend, title_of_mode, results, expected, allowed))
     return rows
 
 
-def _by_laws(name: str, options: dict[str, Any], title: str) -> Iterator[Check]:
+def _check_laws(name: str, options: dict[str, Any], title: str) -> Iterator[Check]:
     """Ask the laws of every recurrent module."""
     report = check(_layer(name, options, torch.float64, num_layers=2), draws=1)  # the modes draw others
     for outcome in report.outcomes:
@@ -145,7 +145,7 @@ def _by_laws(name: str, options: dict[str, Any], title: str) -> Iterator[Check]:
         yield Check(title, "float64", "auto", outcome.law, "all", error, outcome.allowed, rule)
 
 
-def _of_decay_gates(name: str, options: dict[str, Any], title: str) -> Iterator[Check]:
+def _check_decay_gates(name: str, options: dict[str, Any], title: str) -> Iterator[Check]:
     """Check that a larger bias of a decay gate keeps more of the state, or less, as the cell declares."""
     layer = _layer(name, options, torch.float64)
     for gate, sign in layer.cell.decay_gates.items():
@@ -167,7 +167,7 @@ def _of_decay_gates(name: str, options: dict[str, Any], title: str) -> Iterator[
         )
 
 
-def _of_gaps(cell: Any, title: str) -> Check:
+def _check_gap_decay(cell: Any, title: str) -> Check:
     """Check that the decay over a gap is the decay of one step, raised to the gap."""
     generator = _generator()
     count = len(cell.projections) + len(cell.diagonals)
@@ -182,21 +182,21 @@ def _against_oracle(name: str, options: dict[str, Any], title: str) -> Iterator[
     """Compare outputs and last states with numpy, and gradients with differences along a random direction."""
     for arguments in ({}, {"proj_size": 2, "bias": False}):
         layer = _layer(name, options, torch.float64, **arguments)
-        sequences = _sequences(layer, CASES[0])
-        grads = _upstream(layer, sequences)
+        sequences = _draw_sequences(layer, CASES[0])
+        grads = _draw_upstream(layer, sequences)
         output, state = run_by_definition(layer, sequences, in_numpy=True)
         expected = {"output": output} | {f"state {i}": s for i, s in enumerate(state)}
-        allowed, what = _allowed(expected, torch.float64), "numpy oracle, projected" if arguments else "numpy oracle"
+        allowed, mode = _tolerances(expected, torch.float64), "numpy oracle, projected" if arguments else "numpy oracle"
         direction = _direction(layer, sequences)
         slope = _slope(layer, sequences, direction, grads)
         for backend in layer.backends:
             layer.backend = backend
-            results = _results(layer, whole, sequences, grads, with_hx=True)
-            only = {k: v for k, v in results.items() if k in expected}
-            yield _worst(title, "float64", backend, what, only, expected, allowed)
+            results = _outputs_and_grads(layer, whole, sequences, grads, with_hx=True)
+            outputs = {k: v for k, v in results.items() if k in expected}
+            yield _worst_row(title, "float64", backend, mode, outputs, expected, allowed)
             along = sum(float((results[f"gradient of {k}"] * v).sum()) for k, v in direction.items())
-            error, most = abs(along - slope), DIFFERENCES * max(1.0, abs(slope))
-            yield Check(title, "float64", backend, f"{what}, by differences", "slope", error, most)
+            error, allowed_slope = abs(along - slope), DIFFERENCES * max(1.0, abs(slope))
+            yield Check(title, "float64", backend, f"{mode}, by differences", "slope", error, allowed_slope)
 
 
 def _direction(layer: RecurrentLayer, sequences: Sequences) -> dict[str, Tensor]:
@@ -204,15 +204,15 @@ def _direction(layer: RecurrentLayer, sequences: Sequences) -> dict[str, Tensor]
 
     Inputs of a straight-through estimator are not moved: it has no slope.
     """
-    random, cell = _generator(), layer.cell
+    generator, cell = _generator(), layer.cell
     inputs = {"input": sequences.x} | {f"hx{i}": s for i, s in enumerate(sequences.hx)} | dict(layer.named_parameters())
-    direction = {k: torch.randn(v.shape, generator=random, dtype=torch.float64) for k, v in inputs.items()}
-    through = kind_of(cell).facts(cell).signs
-    if through:
+    direction = {k: torch.randn(v.shape, generator=generator, dtype=torch.float64) for k, v in inputs.items()}
+    straight_through = kind_of(cell).facts(cell).signs
+    if straight_through:
         direction["input"].zero_()
         for k in {"weight_ih_l0", "bias_ih_l0"} & direction.keys():
             for gate, rows in zip(cell.projections, direction[k].chunk(len(cell.projections)), strict=True):
-                rows *= gate not in through
+                rows *= gate not in straight_through
     return direction
 
 
@@ -220,16 +220,17 @@ def _slope(
     layer: RecurrentLayer, sequences: Sequences, direction: dict[str, Tensor], grads: tuple[Tensor, StateTuple]
 ) -> float:
     """Compute the loss's slope along a direction by two runs in numpy."""
+    # Near the cube root of float64's epsilon, where a central difference errs least: truncation meets rounding.
     step = 1e-6
 
     @torch.no_grad()
     def loss(sign: float) -> float:
-        moved = deepcopy(layer)
-        for name, parameter in moved.named_parameters():
+        perturbed = deepcopy(layer)
+        for name, parameter in perturbed.named_parameters():
             parameter.add_(sign * step * direction[name])
         x = sequences.x + sign * step * direction["input"]
         hx = tuple(s + sign * step * direction[f"hx{i}"] for i, s in enumerate(sequences.hx))
-        output, state = run_by_definition(moved, sequences._replace(x=x, hx=hx), in_numpy=True)
+        output, state = run_by_definition(perturbed, sequences._replace(x=x, hx=hx), in_numpy=True)
         return float(sum((a * g).sum() for a, g in zip((output, *state), (grads[0], *grads[1]), strict=True)))
 
     return (loss(1) - loss(-1)) / (2 * step)
@@ -261,20 +262,22 @@ def _layer(name: str, options: dict[str, Any], dtype: torch.dtype, draw: int = 0
     cell = CellChoice(name, options).equations()
     if not takes(cell, "proj_size"):
         arguments.pop("proj_size", None)
+    # A cell with channels in blocks takes whole blocks alone.
     hidden = HIDDEN + -HIDDEN % cell.block_size
     layer = CELLS[name].layer(FEATURES, hidden, batch_first=True, dtype=dtype, **{**options, **arguments})
     generator = _generator(draw)
     with torch.no_grad():
         for parameter in layer.parameters():
-            drawn = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
-            parameter.copy_(drawn * (0.35 if dtype == torch.bfloat16 else 0.5))
+            values = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
+            parameter.copy_(values * (0.35 if dtype == torch.bfloat16 else 0.5))
     return layer
 
 
-def _sequences(layer: RecurrentLayer, case: Case, draw: int = 0) -> Sequences:
+def _draw_sequences(layer: RecurrentLayer, case: Case, draw: int = 0) -> Sequences:
     """Draw inputs in the layer's dtype, with the case's lengths, holes and resets."""
     generator = _generator(draw)
     dtype = layer.weight_ih_l0.dtype
+    # Drawn in float64 and rounded: the reference, in float64, gets the very numbers of the layer.
     x = torch.randn(BATCH, TIME, FEATURES, generator=generator, dtype=torch.float64).to(dtype)
     sizes = [(layer.num_layers * (1 + layer.bidirectional), BATCH, size) for size in layer.state_sizes()]
     hx = tuple(torch.randn(size, generator=generator, dtype=torch.float64).to(dtype) for size in sizes)
@@ -285,11 +288,13 @@ def _sequences(layer: RecurrentLayer, case: Case, draw: int = 0) -> Sequences:
         mask = mask.flip(1)
     if case.holes:
         mask &= torch.rand(BATCH, TIME, generator=generator) < 0.7
+        # A row that ends with a masked step, and one without any real step.
         mask[0, -1] = mask[-1] = False
         x[~mask] = torch.nan  # the input of a masked step must have no effect
     resets = torch.zeros(BATCH, TIME, dtype=torch.bool)
     if case.resets:
         resets = torch.rand(BATCH, TIME, generator=generator) < 0.4
+        # At the edges: before the first step, and before the last.
         resets[0, 0] = resets[0, -1] = True
         resets[-1] &= not case.holes  # a row without a real step and without a reset returns the state that it gets
     if case.positive_hx:
@@ -299,20 +304,21 @@ def _sequences(layer: RecurrentLayer, case: Case, draw: int = 0) -> Sequences:
         for regulariser in case.regularisers:
             if takes(layer.cell, regulariser):
                 setattr(layer, regulariser, 0.3)
+        # One seed in every mode, so that all draw the same masks.
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
             masks = layer.draw_dropout_masks(BATCH, TIME)
     gaps = None
     if case.gaps or case.gap_features:  # of 0 too, and so large that nothing of the state is left
-        taken = kind_of(layer.cell).facts(layer.cell).gaps
-        last = (taken.features * (1 + layer.bidirectional),) if taken and case.gap_features else ()
-        gaps = torch.rand(BATCH, TIME, *last, generator=generator, dtype=torch.float64) ** 2 * 4
+        cell_gaps = kind_of(layer.cell).facts(layer.cell).gaps
+        feature_axis = (cell_gaps.features * (1 + layer.bidirectional),) if cell_gaps and case.gap_features else ()
+        gaps = torch.rand(BATCH, TIME, *feature_axis, generator=generator, dtype=torch.float64) ** 2 * 4
         gaps[0, 1], gaps[0, 3] = 0, 100
         gaps = gaps.to(torch.promote_types(dtype, torch.float32))
     return Sequences(x, hx, mask, resets, masks, gaps)
 
 
-def _upstream(layer: RecurrentLayer, sequences: Sequences) -> tuple[Tensor, StateTuple]:
+def _draw_upstream(layer: RecurrentLayer, sequences: Sequences) -> tuple[Tensor, StateTuple]:
     """Draw gradients for the output and every last state, in float64."""
     generator = _generator()
     shape = (*sequences.x.shape[:2], layer.output_size)
@@ -320,7 +326,7 @@ def _upstream(layer: RecurrentLayer, sequences: Sequences) -> tuple[Tensor, Stat
     return output, tuple(torch.randn(s.shape, generator=generator, dtype=torch.float64) for s in sequences.hx)
 
 
-def _results(
+def _outputs_and_grads(
     layer: RecurrentLayer, mode: ExecutionMode, sequences: Sequences, grads: tuple[Tensor, StateTuple], with_hx: bool
 ) -> dict[str, Tensor]:
     """Return output, last states, and the gradients of everything that they depend on, by name."""
@@ -329,23 +335,23 @@ def _results(
     gaps = None if sequences.gaps is None else sequences.gaps.detach().requires_grad_()
     output, state = mode(layer, sequences._replace(x=x, hx=hx, gaps=gaps))
     results = {"output": output} | {f"state {i}": s for i, s in enumerate(state)}
-    wanted = {"input": x} | dict(layer.named_parameters())
+    inputs = {"input": x} | dict(layer.named_parameters())
     if gaps is not None:
-        wanted["gaps"] = gaps
+        inputs["gaps"] = gaps
     if with_hx:
-        wanted |= {f"hx{i}": s for i, s in enumerate(hx)}
+        inputs |= {f"hx{i}": s for i, s in enumerate(hx)}
     loss = sum((a.double() * g).sum() for a, g in zip((output, *state), (grads[0], *grads[1]), strict=True))
     # An initial state that no sequence uses has no gradient: materialised as zeros.
-    gradients = torch.autograd.grad(torch.as_tensor(loss), list(wanted.values()), materialize_grads=True)
-    return results | {f"gradient of {k}": g for k, g in zip(wanted, gradients, strict=True)}
+    gradients = torch.autograd.grad(torch.as_tensor(loss), list(inputs.values()), materialize_grads=True)
+    return results | {f"gradient of {k}": g for k, g in zip(inputs, gradients, strict=True)}
 
 
-def _allowed(expected: dict[str, Tensor], table: torch.dtype | str) -> dict[str, float]:
+def _tolerances(expected: dict[str, Tensor], table: torch.dtype | str) -> dict[str, float]:
     """Return the error that the table allows for each result, by name."""
     return {k: allowed_error(want, table, gradient=k.startswith("gradient")) for k, want in expected.items()}
 
 
-def _worst(
+def _worst_row(
     title: str, dtype: str, backend: str, mode: str, results: dict[str, Tensor], expected: dict[str, Tensor],
     allowed: dict[str, float],
 ) -> Check:  # fmt: skip

@@ -8,7 +8,7 @@ from torch import Tensor
 from gatedrnn.layers import RecurrentLayer
 from gatedrnn.verify.definition import Sequences, initial_states, run_by_definition
 
-ROWS, RAISE = 8, 0.5
+ROWS, BIAS_INCREASE = 8, 0.5
 
 
 def wrong_change(layer: RecurrentLayer, gate: str, sign: int) -> float:
@@ -29,15 +29,15 @@ def wrong_change(layer: RecurrentLayer, gate: str, sign: int) -> float:
         for name, weight in layer.named_parameters():
             if name.startswith("weight_") and not name.startswith(("weight_ih", "weight_hr", "weight_norm")):
                 weight.zero_()
-        before = _shares(layer)
+        before = _retained_shares(layer)
         gates = layer.cell.projections
-        layer.get_parameter("bias_ih_l0").chunk(len(gates))[gates.index(gate)].add_(RAISE)
-        change = sign * (_shares(layer) - before)
+        layer.get_parameter("bias_ih_l0").chunk(len(gates))[gates.index(gate)].add_(BIAS_INCREASE)
+        change = sign * (_retained_shares(layer) - before)
     return float((-change.min()).clamp(min=0)) if change.max() > 0 else torch.inf
 
 
 @torch.enable_grad()
-def _shares(layer: RecurrentLayer) -> Tensor:
+def _retained_shares(layer: RecurrentLayer) -> Tensor:
     """Differentiate a state by the one before, for each channel or block, over one step of a few inputs."""
     x = torch.randn(ROWS, 1, layer.input_size, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     real = torch.ones(ROWS, 1, dtype=torch.bool)

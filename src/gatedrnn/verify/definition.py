@@ -63,16 +63,17 @@ def run_by_definition(
     Args:
         in_numpy: take each step by the cell's second definition, without gradients, zoneout and dropout of the state.
     """
-    alike: dict[Any, list[int]] = {}
+    groups: dict[Any, list[int]] = {}
     for row, flags in enumerate(zip(sequences.mask.tolist(), sequences.resets.tolist(), strict=True)):
-        alike.setdefault(str(flags) if sequences.gaps is None else row, []).append(row)
-    results = [_rows(layer, sequences, rows, in_numpy) for rows in alike.values()]
-    order = torch.tensor([row for rows in alike.values() for row in rows], device=sequences.x.device).argsort()
+        # Rows of the same flags take each step together, for speed; with gaps, each row has its own times.
+        groups.setdefault(str(flags) if sequences.gaps is None else row, []).append(row)
+    results = [_run_rows(layer, sequences, rows, in_numpy) for rows in groups.values()]
+    order = torch.tensor([row for rows in groups.values() for row in rows], device=sequences.x.device).argsort()
     outputs, lasts = zip(*results, strict=True)
     return torch.cat(outputs)[order], tuple(torch.cat(states, dim=1)[:, order] for states in zip(*lasts, strict=True))
 
 
-def _rows(
+def _run_rows(
     layer: RecurrentLayer, sequences: Sequences, rows: list[int], in_numpy: bool
 ) -> tuple[Series, StateTuple]:  # fmt: skip
     """Return the outputs (rows, time, features), and each state as (layers · directions, rows, size)."""
@@ -80,8 +81,8 @@ def _rows(
     directions = ("", "_reverse") if layer.bidirectional else ("",)
     for number in range(layer.num_layers):
         outputs = []
-        for turned, suffix in enumerate(directions):
-            index = number * len(directions) + turned
+        for reverse, suffix in enumerate(directions):
+            index = number * len(directions) + reverse
             weights = {
                 name.removesuffix(f"_l{number}{suffix}"): parameter
                 for name, parameter in layer.named_parameters()
@@ -89,14 +90,14 @@ def _rows(
             }
             state = tuple(s[index, rows] for s in sequences.hx)
             masks = NO_MASKS if sequences.masks is None else sequences.masks.directions[index]
-            output, state = _direction(layer, weights, x, state, sequences, rows, masks, bool(turned), in_numpy)
+            output, state = _run_direction(layer, weights, x, state, sequences, rows, masks, bool(reverse), in_numpy)
             outputs.append(output)
             finals.append(state)
         x = torch.cat(outputs, dim=2)
     return x, tuple(torch.stack(states) for states in zip(*finals, strict=True))
 
 
-def _direction(
+def _run_direction(
     layer: RecurrentLayer, weights: Mapping[str, Tensor], x: Series, state: StateTuple, sequences: Sequences,
     rows: list[int], masks: DirectionMasks, reverse: bool, in_numpy: bool,
 ) -> tuple[Series, StateTuple]:  # fmt: skip
@@ -117,21 +118,22 @@ def _direction(
     gaps, since = None if sequences.gaps is None else sequences.gaps[rows[0]], None if reverse else x.new_zeros(())
     for t in reversed(range(time)) if reverse else range(time):
         # A reset cuts between t-1 and t, so a reversed run meets it before step t-1.
-        cut = (t + 1 < time and resets[t + 1]) if reverse else resets[t]
-        if cut:
+        is_reset = (t + 1 < time and resets[t + 1]) if reverse else resets[t]
+        if is_reset:
+            # s * 0 has the shape of the state and stays in its graph, so that hx has zeros as its gradient.
             state = tuple(s * 0 + weights.get("initial_state", 0) for s in state)
             since = None if reverse else x.new_zeros(())
         if gaps is not None and gaps.dim() == 1 and since is not None:
             since = since + gaps[t + 1 if reverse else t]
         if not mask[t]:
             continue
-        read = x[:, t] if masks.input is None else x[:, t] * masks.input[rows]
+        step_input = x[:, t] if masks.input is None else x[:, t] * masks.input[rows]
         last_input: StateTuple = ()
         if inputs > 1:
             *states, last = state
-            state, last_input = tuple(states), (torch.cat([read, last[:, features:]], dim=1),)
-            read = torch.cat([read, last[:, :features]], dim=1)
-        gates = _projected(layer, weights, read)
+            state, last_input = tuple(states), (torch.cat([step_input, last[:, features:]], dim=1),)
+            step_input = torch.cat([step_input, last[:, :features]], dim=1)
+        gates = _projected(layer, weights, step_input)
         before = state
         gap = x.new_ones(1, 1) if since is None else since.view(1, 1)
         if gaps is not None and gaps.dim() == 2:
@@ -150,6 +152,7 @@ def _direction(
                 if masks.zoneout is None
                 else [k[rows, t] for k in masks.zoneout]
             )
+            # 1.0 * k: a mask may be bool, from which torch does not subtract.
             state = tuple(old * k + new * (1 - 1.0 * k) for k, old, new in zip(shares, before, state, strict=True))
         if not in_numpy:
             output = output_of(cell, state, gates)

@@ -26,17 +26,17 @@ LONG_SCAN_CELL = "mingru"
 def check_lengths(cells: tuple[str, ...]) -> Iterator[Check]:
     """Check the error by length of the bare scan, of one scan cell, and of every loop cell among `cells`."""
     backend = choose_backend("cpu").backend
-    decay, drive = _bare(SCAN_LENGTHS[-1])
-    exact = _plain_loop(decay, drive)
+    decay, drive = _random_coefficients(SCAN_LENGTHS[-1])
+    exact = _loop_in_python(decay, drive)
     for steps in SCAN_LENGTHS:
         h, _ = linear_scan(decay[:, :steps].float(), drive[:, :steps].float(), backend=backend)
         yield _row("linear_scan", backend, steps, h, exact[:, :steps])
     for name in dict.fromkeys(CellChoice.parse(cell).name for cell in cells):
         layer_class = CELLS[name].layer
         if kind_of(layer_class.cell_class).facts(layer_class.cell_class).iterates:
-            layer, x = _long(name, LOOP_LENGTHS[-1])
+            layer, x = _layer_and_input(name, LOOP_LENGTHS[-1])
             with torch.no_grad():
-                exact, _ = run_by_definition(layer.double(), _sequences(layer, x.double()))
+                exact, _ = run_by_definition(layer.double(), _unpadded(layer, x.double()))
                 layer.float()
                 for steps in LOOP_LENGTHS:
                     yield _row(name, layer.backends[-1], steps, layer(x[:, :steps])[0], exact[:, :steps])
@@ -46,13 +46,13 @@ def check_lengths(cells: tuple[str, ...]) -> Iterator[Check]:
 
 def _long_scan_cell(name: str) -> Iterator[Check]:
     """Check a scan cell in linear space, and show its error in log space, where it may grow."""
-    layer, x = _long(name, SCAN_LENGTHS[-1])
+    layer, x = _layer_and_input(name, SCAN_LENGTHS[-1])
     backend = layer.backends[-1]
     cell: Any = layer.cell  # a scan cell
     with torch.no_grad():
         projected = layer.project(x.double(), {k.removesuffix("_l0"): p.double() for k, p in layer.named_parameters()})
         coefficients = cell.coefficients(*split_gates(len(cell.projections), projected))
-        exact = _plain_loop(*coefficients)
+        exact = _loop_in_python(*coefficients)
         for steps in SCAN_LENGTHS:
             yield _row(name, backend, steps, layer(x[:, :steps])[0], exact[:, :steps])
         for steps in SCAN_LENGTHS:
@@ -66,15 +66,16 @@ def _row(cell: str, backend: str, steps: int, actual: Series, exact: Series) -> 
     return Check(cell, "float32", backend, f"T = {steps:,}", "output", largest_error(actual, exact), allowed)
 
 
-def _bare(steps: int) -> tuple[Tensor, Tensor]:
+def _random_coefficients(steps: int) -> tuple[Tensor, Tensor]:
     """Draw decays of both signs, up to a time scale of 64, and drives that keep the state within one, in float32."""
     generator = torch.Generator().manual_seed(0)
     decay = (2 * torch.rand(1, steps, CHANNELS, generator=generator) - 1) * (1 - 1 / 64)
     drive = (1 - decay.abs()) * (2 * torch.rand(1, steps, CHANNELS, generator=generator) - 1)
+    # Drawn in float32, so that the same numbers go into both precisions without rounding.
     return decay.double(), drive.double()
 
 
-def _plain_loop(decay: Series, drive: Series) -> Series:
+def _loop_in_python(decay: Series, drive: Series) -> Series:
     """Run the recurrence in Python's floats: independent of our code, and faster than tensors of two elements."""
     channels = []
     for a, b in zip(decay[0].T.tolist(), drive[0].T.tolist(), strict=True):
@@ -86,7 +87,7 @@ def _plain_loop(decay: Series, drive: Series) -> Series:
     return torch.stack(channels, dim=1).unsqueeze(0)
 
 
-def _long(name: str, steps: int) -> tuple[RecurrentLayer, Series]:
+def _layer_and_input(name: str, steps: int) -> tuple[RecurrentLayer, Series]:
     """Make a layer with its default initialisation and one long sequence."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
@@ -94,6 +95,6 @@ def _long(name: str, steps: int) -> tuple[RecurrentLayer, Series]:
         return layer, torch.randn(1, steps, CHANNELS)
 
 
-def _sequences(layer: RecurrentLayer, x: Series) -> Sequences:
+def _unpadded(layer: RecurrentLayer, x: Series) -> Sequences:
     flags = torch.zeros(x.shape[:2], dtype=torch.bool)
     return Sequences(x, initial_states(layer, len(x)), ~flags, flags)

@@ -54,7 +54,7 @@ def calls(layer: RecurrentLayer, wide_state: bool = False) -> Run:
 
     def run(s: Sequences, state: Hidden | None = None) -> tuple[Series, Hidden]:
         hx = packed(s.hx) if state is None else state
-        return layer(s.x, hx, mask=_mask(s), wide_state=wide_state, **_extras(s))
+        return layer(s.x, hx, mask=_mask(s), wide_state=wide_state, **_optional_arguments(s))
 
     return run
 
@@ -82,6 +82,7 @@ def without_hx(layer: RecurrentLayer, s: Sequences) -> tuple[Series, StateTuple]
 
 
 def time_first(layer: RecurrentLayer, s: Sequences) -> tuple[Series, StateTuple]:
+    # On the same layer: a new one would have other weights.
     layer.batch_first = False
     flags = (_mask(s), _resets(s), s.gaps)
     mask, resets, gaps = (None if x is None else x.transpose(0, 1) for x in flags)
@@ -107,7 +108,7 @@ def narrow_chunks(layer: RecurrentLayer, s: Sequences) -> tuple[Series, StateTup
 
 def packed_unsorted(layer: RecurrentLayer, s: Sequences) -> tuple[Series, StateTuple]:
     sequence = pack_padded_sequence(s.x, s.mask.sum(1).cpu(), batch_first=True, enforce_sorted=False)
-    output, state = layer(sequence, packed(s.hx), **_extras(s))
+    output, state = layer(sequence, packed(s.hx), **_optional_arguments(s))
     return pad_packed_sequence(output, batch_first=True, total_length=s.x.shape[1])[0], as_tuple(state)
 
 
@@ -116,8 +117,8 @@ def masked_between(layer: RecurrentLayer, s: Sequences) -> tuple[Series, StateTu
     assert s.gaps is not None
     nothing, part = torch.full_like(s.x, torch.nan), 0.3 * s.gaps
     longer = s._replace(
-        x=_by_turns(nothing, s.x), mask=_by_turns(torch.zeros_like(s.mask), s.mask),
-        resets=_by_turns(s.resets, torch.zeros_like(s.resets)), gaps=_by_turns(part, s.gaps - part),
+        x=_interleaved(nothing, s.x), mask=_interleaved(torch.zeros_like(s.mask), s.mask),
+        resets=_interleaved(s.resets, torch.zeros_like(s.resets)), gaps=_interleaved(part, s.gaps - part),
     )  # fmt: skip
     output, state = whole(layer, longer)
     return output[:, 1::2], state
@@ -127,8 +128,8 @@ def at_no_time(layer: RecurrentLayer, s: Sequences) -> tuple[Series, StateTuple]
     """Insert a step with other inputs and no gap after each step."""
     assert s.gaps is not None
     longer = s._replace(
-        x=_by_turns(s.x, s.x.flip(1)), mask=_by_turns(s.mask, torch.ones_like(s.mask)),
-        resets=_by_turns(s.resets, torch.zeros_like(s.resets)), gaps=_by_turns(s.gaps, torch.zeros_like(s.gaps)),
+        x=_interleaved(s.x, s.x.flip(1)), mask=_interleaved(s.mask, torch.ones_like(s.mask)),
+        resets=_interleaved(s.resets, torch.zeros_like(s.resets)), gaps=_interleaved(s.gaps, torch.zeros_like(s.gaps)),
     )  # fmt: skip
     output, state = whole(layer, longer)
     return output[:, ::2], state
@@ -139,14 +140,14 @@ def in_two_steps(layer: RecurrentLayer, s: Sequences) -> tuple[Series, StateTupl
     assert s.gaps is not None
     part = 0.3 * s.gaps
     longer = s._replace(
-        x=_by_turns(s.x, s.x), mask=_by_turns(s.mask, s.mask),
-        resets=_by_turns(s.resets, torch.zeros_like(s.resets)), gaps=_by_turns(part, s.gaps - part),
+        x=_interleaved(s.x, s.x), mask=_interleaved(s.mask, s.mask),
+        resets=_interleaved(s.resets, torch.zeros_like(s.resets)), gaps=_interleaved(part, s.gaps - part),
     )  # fmt: skip
     output, state = whole(layer, longer)
     return output[:, 1::2], state
 
 
-def _by_turns(first: Tensor, second: Tensor) -> Tensor:
+def _interleaved(first: Tensor, second: Tensor) -> Tensor:
     """Interleave the steps of two series: (batch, 2 · time, …)."""
     return torch.stack((first, second), dim=2).flatten(1, 2)
 
@@ -258,5 +259,5 @@ def _mask(s: Sequences) -> Flags | None:
     return None if bool(s.mask.all()) else s.mask
 
 
-def _extras(s: Sequences) -> dict[str, Any]:
+def _optional_arguments(s: Sequences) -> dict[str, Any]:
     return {"resets": _resets(s), "gaps": s.gaps, "dropout_masks": s.masks}

@@ -67,7 +67,7 @@ def write_scripts(reports: Sequence[Report], folder: Path) -> list[Path]:
 
 def print_tables(rows: Sequence[Check], console: Console, full: bool) -> None:
     """Print error / allowed by dtype: the worst mode of each cell and backend, or all with `full`; then by length."""
-    modes, lengths = [row for row in rows if not _is_length(row)], [row for row in rows if _is_length(row)]
+    modes, lengths = [row for row in rows if not _is_length_row(row)], [row for row in rows if _is_length_row(row)]
     columns = [dtype for dtype in DTYPES if any(row.dtype == dtype for row in modes)]
     if full:
         for cell, backend in dict.fromkeys((row.cell, row.backend) for row in modes):
@@ -123,14 +123,15 @@ def _print(
     for row in rows:
         line = lines.setdefault(tuple(getattr(row, fields[name]) for name in names), {})
         best = line.get(getattr(row, across))
+        # Relative to what is allowed: absolute errors of outputs and gradients do not compare.
         if best is None or row.error / row.allowed > best.error / best.allowed:
             line[getattr(row, across)] = row
     for key, line in lines.items():
-        table.add_row(*key, *(_number(line.get(column)) for column in columns))
+        table.add_row(*key, *(_error_cell(line.get(column)) for column in columns))
     console.print(table)
 
 
-def _number(row: Check | None) -> Text:
+def _error_cell(row: Check | None) -> Text:
     if row is None:
         return Text()
     text = f"{abs(row.error):.0e}/{row.allowed:.0e}"
@@ -139,5 +140,5 @@ def _number(row: Check | None) -> Text:
     return Text(text, style="" if row.holds else "bold red")
 
 
-def _is_length(row: Check) -> bool:
+def _is_length_row(row: Check) -> bool:
     return row.mode.startswith("T = ")
