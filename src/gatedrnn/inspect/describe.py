@@ -63,8 +63,9 @@ def describe(layer: RecurrentLayer) -> Description:
         parameters={part: counts[part] for part in (*PARTS, *counts) if part in counts},
         one_bias_a_gate=sum(counts.values()) - second_biases if second_biases else None,
         state=layer.num_layers * (1 + layer.bidirectional) * sum(layer.state_sizes()),
+        # Matrices alone: biases, diagonals and norms are elementwise.
         multiply_adds=sum(p.numel() for p in layer.parameters() if p.dim() == 2),
-        initialisation=f"weights {layer.weight_init}, biases {layer.bias_init}" + _of_the_authors(layer.cell),
+        initialisation=f"weights {layer.weight_init}, biases {layer.bias_init}" + _authors_scheme(layer.cell),
         training=layer.runs_on(training=True),
         evaluation=layer.runs_on(training=False),
     )
@@ -83,7 +84,7 @@ def equations_of(layer: type[RecurrentLayer]) -> str:
     return re.sub(r"^(?:Equations|Source):\n|^ {4}", "", text, flags=re.M)
 
 
-def _of_the_authors(cell: Equations) -> str:
+def _authors_scheme(cell: Equations) -> str:
     """Describe the scheme of the cell's authors, if it is one of its own."""
     fill = cell.fill_as_authors
     return "" if fill is None else f"; {AUTHORS}: {' '.join((fill.__doc__ or '').split())}"

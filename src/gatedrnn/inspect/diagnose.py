@@ -32,7 +32,7 @@ SHUT, OPEN = 0.05, 0.95
 BINS = 40
 DEAD = 1e-3
 """A channel is dead if its output varies less than this share of its layer's channels (root mean square)."""
-LONGEST = 1e6
+MAX_HALF_LIFE = 1e6
 """A longer half-life counts as endless: a decay of 1, but for rounding."""
 DRAWS = 8
 """Random directions of the backward pass: the mean of the squared gradients is that of the whole Jacobian."""
@@ -119,11 +119,11 @@ def from_run(path: Path, split: str | None, rows: int, steps: int) -> Inspected:
     except Exception as error:  # the library raises many kinds for a torn or foreign folder
         raise DataError(f"{model_folder}: cannot be loaded: {reason(error)}") from error
     if isinstance(examples, Lanes):
-        inputs = _of_lanes(examples, rows, steps)
+        inputs = _inputs_of_lanes(examples, rows, steps)
     elif isinstance(examples, Windows):
-        inputs = _of_windows(model, examples, rows, steps)
+        inputs = _inputs_of_windows(model, examples, rows, steps)
     else:
-        inputs = _of_examples(examples, rows, steps)
+        inputs = _inputs_of_examples(examples, rows, steps)
     return Inspected(model, inputs, f"{data.name}, {split} split")
 
 
@@ -135,38 +135,39 @@ def from_text(path: Path, file: Path, text_column: str | None, rows: int, steps:
     """
     model, tokenizer = load_language_model(path)
     text = Lanes(tokenise_with(tokenizer, read_corpus(file, text_column, None)), steps, False)
-    return Inspected(model, _of_lanes(text, rows, steps), file.name)
+    return Inspected(model, _inputs_of_lanes(text, rows, steps), file.name)
 
 
-READ = ("input_ids", "input_values", "gaps")
+MODEL_INPUTS = ("input_ids", "input_values", "gaps")
 """Names of the tensors that a model reads from a batch without padding."""
 
 
-def _of_lanes(text: Lanes, rows: int, steps: int) -> dict[str, Tensor]:
+def _inputs_of_lanes(text: Lanes, rows: int, steps: int) -> dict[str, Tensor]:
     """Cut a text into consecutive chunks, each read from the initial state; a short text gives shorter ones."""
     tokens = np.asarray(text.stream.tokens[: rows * steps])
-    steps = _enough(min(steps, len(tokens)))
+    steps = _check_steps(min(steps, len(tokens)))
     whole = tokens[: len(tokens) // steps * steps].reshape(-1, steps)
     return {"input_ids": torch.from_numpy(whole.astype(np.int64))}
 
 
-def _of_examples(examples: Examples, rows: int, steps: int) -> dict[str, Tensor]:
+def _inputs_of_examples(examples: Examples, rows: int, steps: int) -> dict[str, Tensor]:
     """Choose the longest examples, cut to their median length; shorter ones are left out, to avoid padding."""
+    # Stable: the choice among examples of one length is the same on every machine.
     chosen = np.argsort(-examples.lengths, kind="stable")[:rows]
-    steps = _enough(min(steps, int(np.median(examples.lengths[chosen]))))
+    steps = _check_steps(min(steps, int(np.median(examples.lengths[chosen]))))
     batch = examples.collate(chosen[examples.lengths[chosen] >= steps])
-    return {name: values[:, :steps] for name, values in batch.items() if name in READ}
+    return {name: values[:, :steps] for name, values in batch.items() if name in MODEL_INPUTS}
 
 
-def _of_windows(model: Any, windows: Windows, rows: int, steps: int) -> dict[str, Tensor]:
+def _inputs_of_windows(model: Any, windows: Windows, rows: int, steps: int) -> dict[str, Tensor]:
     """Choose evenly spaced windows, as a model reads them."""
     chosen = np.unique(np.linspace(0, len(windows) - 1, min(rows, len(windows))).round().astype(int))
     batch = windows.collate(windows.places[chosen])
     del batch["labels"]
-    return {"input_values": model.inputs_of(**batch)[:, -_enough(min(steps, windows.context)) :]}
+    return {"input_values": model.inputs_of(**batch)[:, -_check_steps(min(steps, windows.context)) :]}
 
 
-def _enough(steps: int) -> int:
+def _check_steps(steps: int) -> int:
     if steps < 2:
         raise DataError("sequences must have 2 steps or more to show memory; give longer ones, or --steps above 1")
     return steps
@@ -183,24 +184,24 @@ def diagnose(inspected: Inspected, command: str = "") -> Diagnosis:
     if not modules:
         raise DataError(f"{model.config.cell} has no recurrent layers, and so neither gates nor a memory to look into")
     with torch.no_grad():
-        read = _inputs_of(model, modules, inspected.inputs)
+        read = _layer_inputs(model, modules, inspected.inputs)
     for name, module in modules.items():
         for traced in trace(module, read[name]):
             title = f"layer {depth + traced.layer}"
             if not traced.output.isfinite().all():
                 raise DataError(f"{title}: its output is not finite, so there is nothing to diagnose")
-            layers.append(_layer(title, module, traced))
+            layers.append(_diagnose_layer(title, module, traced))
         depth += module.num_layers
     classes = {module.cell.name: kind_of(module.cell).tracking(module.cell) for module in modules.values()}
     rows, steps = next(iter(inspected.inputs.values())).shape[:2]
     return Diagnosis(
         cells=list(classes), classes=classes, source=inspected.source, rows=rows, steps=steps, layers=layers,
-        depth=depth, reach=_reach(model, inspected.inputs),
+        depth=depth, reach=_gradient_reach(model, inspected.inputs),
         measured=DiagnosisMeasured(command=command, **environment()),
     )  # fmt: skip
 
 
-def _inputs_of(model: Any, modules: dict[str, RecurrentLayer], inputs: dict[str, Tensor]) -> dict[str, Series]:
+def _layer_inputs(model: Any, modules: dict[str, RecurrentLayer], inputs: dict[str, Tensor]) -> dict[str, Series]:
     """Record the input of each recurrent layer."""
     read: dict[str, Series] = {}
 
@@ -214,14 +215,14 @@ def _inputs_of(model: Any, modules: dict[str, RecurrentLayer], inputs: dict[str,
     return read
 
 
-def _layer(title: str, module: RecurrentLayer, traced: Traced) -> LayerDiagnosis:
+def _diagnose_layer(title: str, module: RecurrentLayer, traced: Traced) -> LayerDiagnosis:
     spread = traced.output.flatten(0, 1).std(0, correction=0)
     alive = spread > DEAD * spread.square().mean().sqrt()
     half_life = negative = None
     if traced.decay is not None:
         # The rate of a product of decays. A decay of 0 counts as one half: half is gone after such a step in any case.
         rate = traced.decay.abs().double().clamp(0.5, 1).log().mean((0, 1))
-        lives = torch.where(rate < math.log(0.5) / LONGEST, math.log(0.5) / rate, torch.inf)
+        lives = torch.where(rate < math.log(0.5) / MAX_HALF_LIFE, math.log(0.5) / rate, torch.inf)
         half_life = [None if life == torch.inf else life for life in lives.sort().values.tolist()]
         if kind_of(module.cell).tracking(module.cell) is SIGNED:
             negative = (traced.decay < 0).double().mean((0, 1)).sort().values.tolist()
@@ -230,13 +231,13 @@ def _layer(title: str, module: RecurrentLayer, traced: Traced) -> LayerDiagnosis
         cell=module.cell.name,
         channels=spread.numel(),
         dead=int((~alive).sum()),
-        gates={gate: _gate(values) for gate, values in traced.gates.items()},
+        gates={gate: _gate_values(values) for gate, values in traced.gates.items()},
         half_life=half_life,
         negative=negative,
     )
 
 
-def _gate(values: Series) -> GateValues:
+def _gate_values(values: Series) -> GateValues:
     lowest = -1.0 if bool((values < 0).any()) else 0.0
     counts = torch.histc(values.float().clamp(lowest, 1.0), BINS, lowest, 1.0)  # rounding may lead beyond
     size = values.abs()
@@ -249,14 +250,16 @@ def _gate(values: Series) -> GateValues:
     )
 
 
-def _reach(model: Any, inputs: dict[str, Tensor]) -> list[float]:
+def _gradient_reach(model: Any, inputs: dict[str, Tensor]) -> list[float]:
     """Compute ‖d h_T / d x_t‖ by T - t, the root mean square over rows: h the model's last states, x the embeddings."""
     embedded: list[Tensor] = []
     handle = model.model.embeddings.register_forward_hook(lambda module, arguments, out: embedded.append(out))
+    # With gradients from the embeddings on: token ids have none.
     h = model.model(**inputs).last_hidden_state
     handle.remove()
     random, total = torch.Generator().manual_seed(0), torch.zeros(h.shape[1], dtype=torch.float64)
     for draw in range(DRAWS):
+        # E (J^T v)^2 over random v is the squared norm of the Jacobian (Hutchinson's estimator).
         direction = torch.randn(h.shape[2], generator=random).to(h)
         (gradient,) = torch.autograd.grad(
             (h[:, -1] @ direction).sum(), embedded[0], retain_graph=draw < DRAWS - 1

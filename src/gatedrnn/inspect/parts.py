@@ -29,7 +29,7 @@ class Part(NamedTuple):
     """Parameters that are fitted or measured, and frozen."""
 
 
-class _Named(NamedTuple):
+class _Modules(NamedTuple):
     """A part before its parameters are counted."""
 
     name: str
@@ -40,8 +40,9 @@ class _Named(NamedTuple):
 def parts_of(model: GatedRNNPreTrainedModel) -> list[Part]:
     """Return the parts in the order of execution; a parameter belongs to the first that has it, so a tied head has
     none."""
-    counted, frozen, parts = set[int](), _frozen(model), list[Part]()
-    for name, what, modules in _named(model):
+    counted, frozen, parts = set[int](), _frozen_ids(model), list[Part]()
+    for name, what, modules in _parts_with_modules(model):
+        # By identity: tied weights are one tensor under two names.
         new = {id(p): p for module in modules for p in module.parameters() if id(p) not in counted}
         counted |= new.keys()
         fitted = sum(p.numel() for p in new.values() if id(p) in frozen)
@@ -49,14 +50,14 @@ def parts_of(model: GatedRNNPreTrainedModel) -> list[Part]:
     return parts
 
 
-def _frozen(model: GatedRNNPreTrainedModel) -> set[int]:
+def _frozen_ids(model: GatedRNNPreTrainedModel) -> set[int]:
     """Return the parameters that a new model of this configuration does not train; transformers loads them unfrozen."""
     with torch.device("meta"):
         new = dict(type(model)(model.config).named_parameters())
     return {id(p) for name, p in model.named_parameters() if not new[name].requires_grad}
 
 
-def _named(model: GatedRNNPreTrainedModel) -> Iterator[_Named]:
+def _parts_with_modules(model: GatedRNNPreTrainedModel) -> Iterator[_Modules]:
     config, cores = model.config, [module for module in model.modules() if isinstance(module, GatedRNNModel)]
     maps = [core.embeddings.map for core in cores]
     if isinstance(model, GatedRNNForForecasting):
@@ -64,33 +65,33 @@ def _named(model: GatedRNNPreTrainedModel) -> Iterator[_Named]:
         of_seasons = f", seasons of {' and '.join(seasons)} steps" if seasons else ""
         if (regression := model.config.known_regression) is not None:
             how = "factors" if regression["relative"] else "terms in units of a series' deviation"
-            yield _Named("regression", f"on {model.config.known_size} known covariates, {how}, taken off first", [])
-        yield _Named("smoothers", f"{SMOOTHERS} of fixed weights{of_seasons}", [])
+            yield _Modules("regression", f"on {model.config.known_size} known covariates, {how}, taken off first", [])
+        yield _Modules("smoothers", f"{SMOOTHERS} of fixed weights{of_seasons}", [])
     grams = [embedding.parts for embedding in maps if isinstance(embedding, CharacterEmbedding)]
     if grams:
-        yield _Named("character n-grams", f"{config.character_grams:,} with {config.embedding_size} features", grams)
-    yield _Named("embedding", _of_inputs(model), maps)
+        yield _Modules("character n-grams", f"{config.character_grams:,} with {config.embedding_size} features", grams)
+    yield _Modules("embedding", _embedding_sizes(model), maps)
     if (uneven := [core.uneven for core in cores if core.uneven is not None]) != []:
-        yield _Named("decay of inputs", f"{config.input_size} features by the time since they were seen", uneven)
+        yield _Modules("decay of inputs", f"{config.input_size} features by the time since they were seen", uneven)
     if (convolutions := [core.convolution for core in cores if core.convolution is not None]) != []:
         kernels = ", ".join(map(str, KERNELS))
-        yield _Named("convolutions", f"kernels {kernels} with {config.convolution_size} channels", convolutions)
+        yield _Modules("convolutions", f"kernels {kernels} with {config.convolution_size} channels", convolutions)
     layers = [getattr(part, "layer", part) for core in cores for part in core.parts]
-    yield _Named("backbone" if config.backbone is not None else "cells", _of_layers(model), layers)
+    yield _Modules("backbone" if config.backbone is not None else "cells", _layer_sizes(model), layers)
     if config.block and config.backbone is None:
-        yield _Named("blocks", "projections, normalisation and feed-forward networks", cores)
-    yield _Named("head", _of_head(model), _heads(model))
+        yield _Modules("blocks", "projections, normalisation and feed-forward networks", cores)
+    yield _Modules("head", _head_sizes(model), _heads(model))
     path = getattr(model, "linear_path", None)
     if isinstance(path, LinearPath):
         triples = "" if path.triples is None else f"{len(path.triples):,} triples, "
         sizes = f"{path.tokens:,} tokens, {len(path.pairs):,} pairs, {triples}"
         sizes += f"{path.features - path.words:,} character n-grams"
-        yield _Named("linear path", f"TF-IDF of {sizes}", [path])
+        yield _Modules("linear path", f"TF-IDF of {sizes}", [path])
     elif isinstance(path, ConvolutionPath):
-        yield _Named("linear path", f"{path.convolutions.size:,} features of random convolutions", [path])
+        yield _Modules("linear path", f"{path.convolutions.size:,} features of random convolutions", [path])
 
 
-def _of_inputs(model: GatedRNNPreTrainedModel) -> str:
+def _embedding_sizes(model: GatedRNNPreTrainedModel) -> str:
     config = model.config
     if config.vocab_size is not None:
         return f"{config.vocab_size:,} tokens with {config.embedding_size} features"
@@ -98,7 +99,7 @@ def _of_inputs(model: GatedRNNPreTrainedModel) -> str:
     return f"{numbers} to {config.embedding_size} features" if config.embedding_size else f"{numbers} as they are"
 
 
-def _of_layers(model: GatedRNNPreTrainedModel) -> str:
+def _layer_sizes(model: GatedRNNPreTrainedModel) -> str:
     config = model.config
     if config.backbone is not None:
         return config.backbone
@@ -107,7 +108,7 @@ def _of_layers(model: GatedRNNPreTrainedModel) -> str:
     return f"{stack} of {config.hidden_size} channels{' in both directions' if config.bidirectional else ''}"
 
 
-def _of_head(model: GatedRNNPreTrainedModel) -> str:
+def _head_sizes(model: GatedRNNPreTrainedModel) -> str:
     if isinstance(model, GatedRNNForForecasting):
         config = model.config
         return f"{len(config.levels)} quantiles of {config.horizon} step{'s' if config.horizon > 1 else ''}"
@@ -128,24 +129,24 @@ def _heads(model: GatedRNNPreTrainedModel) -> list[nn.Module]:
 
 def answers_of(model: GatedRNNPreTrainedModel) -> list[str]:
     """Say how the answers of a model's parts are combined, and what was set after training; a sentence each."""
-    config, said, path = model.config, list[str](), getattr(model, "linear_path", None)
+    config, sentences, path = model.config, list[str](), getattr(model, "linear_path", None)
     if config.members > 1:
         of_labels = "numbers" if config.problem_type == "regression" else "log-probabilities"
         what = "quantiles" if isinstance(model, GatedRNNForForecasting) else of_labels
         size = sum(parameter.numel() for parameter in model.others[0].parameters())
-        said.append(f"{config.members} networks of {size:,} parameters each; their {what} are averaged")
+        sentences.append(f"{config.members} networks of {size:,} parameters each; their {what} are averaged")
     if path is not None:
         probabilities = "log-probabilities" if isinstance(path, LinearPath) else "probabilities"
         what = "numbers" if config.problem_type == "regression" else probabilities
         how = "" if config.path_share == 0.5 else f", the path's with weight {config.path_share:.0%}"
-        said.append(f"network and linear path; their {what} are averaged{how}")
+        sentences.append(f"network and linear path; their {what} are averaged{how}")
     if isinstance(model, GatedRNNForForecasting):
-        said.append(
+        sentences.append(
             f"shrinkage {model.config.shrinkage:g}, where 0 follows the training and 1 the smoothers by their errors"
         )
         factors = [factor for step in model.config.bands or () for factor in step]
-        said.append(
+        sentences.append(
             f"intervals are calibrated: distances between quantiles times {min(factors):.2f} to {max(factors):.2f}"
             if factors else "intervals are not calibrated"
         )  # fmt: skip
-    return said
+    return sentences

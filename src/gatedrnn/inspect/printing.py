@@ -60,6 +60,7 @@ def _layer(cell: CellChoice, input_size: int, hidden_size: int, arguments: Mappi
     kind: Callable[..., RecurrentLayer] = CELLS[cell.name].layer  # options of a cell are its own
     name, make = cell.name, partial(kind, input_size, hidden_size, **arguments, **cell.options)
     try:
+        # On the meta device sizes take no memory, so that one too large is counted first.
         with torch.device("meta"):
             parameters = sum(weight.numel() for weight in make().parameters())
     except (RuntimeError, OverflowError) as error:
@@ -68,11 +69,11 @@ def _layer(cell: CellChoice, input_size: int, hidden_size: int, arguments: Mappi
         raise UsageError(f"{name}: more parameters than can be counted in 64 bits; choose smaller sizes") from error
     except ValueError as error:
         raise UsageError(f"{name}: {error}") from error
-    taken, there = 4 * parameters, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    if taken > there:
+    required, available = 4 * parameters, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if required > available:
         raise UsageError(
-            f"{name}: {parameters:,} parameters take {taken / 2**30:,.1f} GiB, and this machine has "
-            f"{there / 2**30:,.1f} GiB; choose smaller sizes"
+            f"{name}: {parameters:,} parameters take {required / 2**30:,.1f} GiB, and this machine has "
+            f"{available / 2**30:,.1f} GiB; choose smaller sizes"
         )
     return make()
 

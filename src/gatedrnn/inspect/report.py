@@ -53,6 +53,7 @@ def layer_rows(diagnosis: Diagnosis) -> list[dict[str, str]]:
         )
         row["gates"] = "; ".join(gates) or "–"
         lives = layer.half_life
+        # The lower median: the mean of two would be endless where one of them is.
         row["half-life"] = "–" if lives is None else _steps(lives[(len(lives) - 1) // 2])
         row["longest"] = "–" if lives is None else _steps(lives[-1])
         negative = layer.negative
@@ -64,23 +65,23 @@ def layer_rows(diagnosis: Diagnosis) -> list[dict[str, str]]:
 
 def sentences(diagnosis: Diagnosis) -> list[str]:
     """Sentences on the abilities of the model's cells, the reach of its gradient, and dead channels."""
-    said = [
+    lines = [
         f"{cell} is {tracking.name}: {tracking.transition}. One layer can track {tracking.follows}; it cannot track, "
         f"at every length, {tracking.fails} ({tracking.source})."
         for cell, tracking in diagnosis.classes.items()
     ]
-    far = max((lag for lag, norm in enumerate(diagnosis.reach) if norm > 0.01 * max(diagnosis.reach)), default=None)
-    if far is None:
-        said.append("The gradient of the last step is zero at every step.")
+    reach = max((lag for lag, norm in enumerate(diagnosis.reach) if norm > 0.01 * max(diagnosis.reach)), default=None)
+    if reach is None:
+        lines.append("The gradient of the last step is zero at every step.")
     else:
-        said.append(
-            f"The gradient of the last step stays above a hundredth of its greatest norm for {far:,} of the "
+        lines.append(
+            f"The gradient of the last step stays above a hundredth of its greatest norm for {reach:,} of the "
             f"{len(diagnosis.reach) - 1:,} steps before it."
         )
     dead = sum(layer.dead for layer in diagnosis.layers)
     if dead:
-        said.append(f"{plural(dead, 'channel')} hardly {'moves' if dead == 1 else 'move'} on these inputs.")
-    return said
+        lines.append(f"{plural(dead, 'channel')} hardly {'moves' if dead == 1 else 'move'} on these inputs.")
+    return lines
 
 
 def _steps(life: float | None) -> str:

@@ -44,47 +44,47 @@ def trace(layer: RecurrentLayer, x: Series, hx: StateTuple | None = None) -> Ite
         outputs = []
         for direction, suffix in enumerate(layer._directions):
             state = tuple(s[number * len(layer._directions) + direction] for s in start)
-            traced = _direction(layer, x.flip(1) if direction else x, state, number, suffix)
+            traced = _trace_direction(layer, x.flip(1) if direction else x, state, number, suffix)
             yield traced
             outputs.append(traced.output.flip(1) if direction else traced.output)
         x = torch.cat(outputs, dim=2).to(x.dtype)
 
 
-def _direction(layer: RecurrentLayer, x: Series, state: StateTuple, number: int, suffix: str) -> Traced:
+def _trace_direction(layer: RecurrentLayer, x: Series, state: StateTuple, number: int, suffix: str) -> Traced:
     cell, weights = layer.cell, layer.read_weights(number, suffix)
     read, before, _ = layer._wrapper.beside_the_last(x, state)
-    sums: list[dict[str, Step]] = []
+    by_step: list[dict[str, Step]] = []
     memories = [before[cell.memory]]
 
     def step(state: StateTuple, projected: Step) -> tuple[Step, StateTuple]:
         recurrent = Recurrent(cell.projections, weights, products={})
         after = one_step(cell, projected, state, recurrent, layer._zoneout(NO_MASKS))
-        sums.append(_sums(cell, recurrent, projected, state, after))
+        by_step.append(_preactivations(cell, recurrent, projected, state, after))
         memories.append(after[cell.memory])
         return output_of(cell, after, split_gates(len(cell.projections), projected)), after
 
     output, _ = over_time(step, before, (layer.project(read, weights).to(state[0].dtype),))
-    by_gate = {name: torch.stack([step[name] for step in sums], dim=1) for name in cell.projections}
+    by_gate = {name: torch.stack([step[name] for step in by_step], dim=1) for name in cell.projections}
     inside = kind_of(cell).insides(cell, by_gate, [weights[f"weight_{name}"] for name in cell.diagonals])
     # Zoneout acts by its expectation, as in evaluation.
     decay = None if inside.decay is None else layer.zoneout + (1 - layer.zoneout) * inside.decay
-    memory, earlier = torch.stack(memories[1:], dim=1), torch.stack(memories[:-1], dim=1)
-    written = memory - decay * earlier if decay is not None and inside.adds else None
+    memory, before_each = torch.stack(memories[1:], dim=1), torch.stack(memories[:-1], dim=1)
+    written = memory - decay * before_each if decay is not None and inside.adds else None
     return Traced(
         number, suffix != "", inside.gates, decay, memory, written, layer.project_output(output, weights)
     )  # fmt: skip
 
 
-def _sums(
+def _preactivations(
     cell: Equations, recurrent: Recurrent, projected: Step, before: StateTuple, after: StateTuple
 ) -> dict[str, Step]:  # fmt: skip
     """Sum each gate's pre-activation: products with the input and the state, and diagonal weights times states."""
     sums = dict(zip(cell.projections, projected.chunk(len(cell.projections), dim=-1), strict=True))
     for name, product in (recurrent.products or {}).items():
         sums[name] = sums[name] + product
-    for weight, read in cell.diagonals.items():
-        if read is not None:
-            sums[read.gate] = (
-                sums[read.gate] + recurrent.diagonal(weight) * (after if read.after else before)[read.state]
+    for weight, source in cell.diagonals.items():
+        if source is not None:
+            sums[source.gate] = (
+                sums[source.gate] + recurrent.diagonal(weight) * (after if source.after else before)[source.state]
             )
     return sums

@@ -12,7 +12,7 @@ from train_helpers import digits_run, small_text, text_run
 
 from gatedrnn.data import Examples, data_settings
 from gatedrnn.errors import DataError
-from gatedrnn.inspect.diagnose import Diagnosis, Inspected, _of_examples, diagnose, from_run
+from gatedrnn.inspect.diagnose import Diagnosis, Inspected, _inputs_of_examples, diagnose, from_run
 from gatedrnn.inspect.report import layer_rows, sentences
 from gatedrnn.models import GatedRNNConfig, GatedRNNForTokenClassification
 from gatedrnn.training.loop import run
@@ -117,8 +117,8 @@ def test_an_infinite_gradient_outputs_that_are_not_finite_and_models_without_lay
 
 def test_rows_are_as_long_as_half_of_the_longest():
     examples = Examples([np.zeros(n, np.int64) for n in (1, 9, 8, 7, 6, 2)], np.zeros(6, np.int64))
-    assert _of_examples(examples, 5, 99)["input_ids"].shape == (3, 7)
-    refused(DataError, "2 steps or more", _of_examples, Examples([np.zeros(1, np.int64)], np.zeros(1, np.int64)), 5, 99)
+    assert _inputs_of_examples(examples, 5, 99)["input_ids"].shape == (3, 7)
+    refused(DataError, "2 steps or more", _inputs_of_examples, Examples([np.zeros(1, int)], np.zeros(1, int)), 5, 99)
 
 
 def test_each_layer_direction_and_cell_has_a_row_and_its_class():
