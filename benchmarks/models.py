@@ -185,7 +185,7 @@ def _values(cell: str, sizes: Sizes, device: str) -> Iterator[Contender]:
     before, first = begun.past, {name: tensor.clone() for name, tensor in begun.cache.tensors().items()}
     leaves: dict[str, Tensor] = dict(model.model.named_parameters())
     exact = in_float64(model.model)
-    smoothed, _ = model.smooth(begun.scale.units(value), before, 1)
+    smoothed, _ = model.smooth(begun.scale.normalise(value), before, 1)
     features = model.joined(smoothed, begun.scale).double()
 
     def update() -> Tensor:

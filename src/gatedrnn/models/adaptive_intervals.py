@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields
 import torch
 from torch import Tensor
 
-NARROWEST = math.log(0.2)
+MIN_LOG_WIDTH = math.log(0.2)
 """The least of `widths`: a series that stands still narrows its intervals no further; they would take as long to widen
 again."""
 
@@ -54,9 +54,9 @@ class AdaptiveIntervals:
             levels: of the quantiles, 0.5 among them.
         """
         level = torch.tensor(levels, device=values.device)
-        beyond = torch.where(level < 0.5, values < quantiles, values > quantiles).float()
-        step = (self.rate * (beyond - torch.minimum(level, 1 - level))).masked_fill(values.isnan(), 0.0)
-        return AdaptiveIntervals(self.rate, (self.widths + step).clamp(min=NARROWEST))
+        exceeded = torch.where(level < 0.5, values < quantiles, values > quantiles).float()
+        step = (self.rate * (exceeded - torch.minimum(level, 1 - level))).masked_fill(values.isnan(), 0.0)
+        return AdaptiveIntervals(self.rate, (self.widths + step).clamp(min=MIN_LOG_WIDTH))
 
     def tensors(self) -> dict[str, Tensor]:
         """All of it by name."""

@@ -56,12 +56,14 @@ class Transformer(nn.Module):
         from transformers import LlamaConfig, LlamaModel  # here, since each takes a while to import
 
         super().__init__()
+        # Rotary positions turn pairs of features, so that a head has an even number of them.
         heads = next(n for n in (HEADS, 2, 1) if features % (2 * n) == 0 or n == 1)
         if features % 2:
             raise ValueError(f"rotary positions need an even embedding_size, got {features}")
         self.bidirectional = bidirectional
         self.model = LlamaModel(
             LlamaConfig(
+                # The defaults of the token ids lie outside a vocabulary of 1.
                 vocab_size=1, hidden_size=features, intermediate_size=hidden_size, num_hidden_layers=layers,
                 num_attention_heads=heads, num_key_value_heads=heads, attention_dropout=dropout, use_cache=False,
                 pad_token_id=None, bos_token_id=None, eos_token_id=None,
@@ -164,6 +166,7 @@ def load_contender_file(word: str) -> Backbone:
     spec = importlib.util.spec_from_file_location(f"_contender_{file.stem}", file)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
+    # pickle and dataclasses look a class's module up by its name.
     sys.modules[spec.name] = module
     try:
         spec.loader.exec_module(module)

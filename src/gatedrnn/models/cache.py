@@ -108,6 +108,7 @@ class GatedRNNCache(Cache):
     def tensors(self) -> dict[str, Tensor]:
         """All states by name, for safetensors; see `of_tensors`."""
         return {
+            # safetensors refuses tensors that are not contiguous.
             f"layer {index} state {kind}": state.contiguous()
             for index, layer in enumerate(self.layers)
             for kind, state in layer.recurrent_states.items()

@@ -10,7 +10,7 @@ from transformers.utils import can_return_tuple
 
 from gatedrnn.models.cache import GatedRNNCache
 from gatedrnn.models.configuration import GatedRNNConfig
-from gatedrnn.models.conventions import DOCUMENTS, OF_GENERATE, check_known, kept_states, resets_of
+from gatedrnn.models.conventions import DOCUMENTS, OF_GENERATE, check_known, hidden_states_list, resets_of
 from gatedrnn.models.modeling import GatedRNNModel, GatedRNNPreTrainedModel, KernelLinear
 from gatedrnn.models.next_token import next_token_loss, token_losses
 from gatedrnn.shapes import Flags
@@ -70,17 +70,19 @@ class GatedRNNForCausalLM(GatedRNNPreTrainedModel, GenerationMixin):
         if use_cache is None:
             use_cache = self.config.use_cache and not self.training
         resets = resets_of(kwargs, resets, attention_mask)
-        hidden_states = kept_states(kwargs, self.config)
+        hidden_states = hidden_states_list(kwargs, self.config)
         shift_labels: Tensor | None = kwargs.get("shift_labels")
         self._set_form_of_gradient(input_ids, labels is not None or shift_labels is not None)
         states, cache = self.model.read(
             input_ids, attention_mask, None, past_key_values, use_cache, resets, inputs_embeds=inputs_embeds,
             hidden_states=hidden_states,
         )  # fmt: skip
+        # 0 keeps all steps, since -0 is the first index.
         steps = slice(-logits_to_keep, None) if isinstance(logits_to_keep, int) else logits_to_keep
         hidden = self.head_dropout(self.projection(states[:, steps]))
         loss = logits = None
         if labels is not None and shift_labels is None:
+            # The last step has no token after it.
             shift_labels = nn.functional.pad(labels[:, 1:], (0, 1), value=-100)
         if shift_labels is None or not skip_logits:
             logits = self.lm_head(hidden)

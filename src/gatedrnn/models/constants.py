@@ -17,10 +17,10 @@ def constant(make: Callable[..., Tensor], like: Tensor, *sizes: int) -> Tensor:
         like: a tensor of that device.
     """
     # Whatever follows tensors, such as an export, must meet no tensor of another call, and leave none of its own.
-    return make(like.device, *sizes) if observed(like) else _kept(make, like.device, *sizes)
+    return make(like.device, *sizes) if observed(like) else _cached(make, like.device, *sizes)
 
 
 @lru_cache(maxsize=64)
-def _kept(make: Callable[..., Tensor], device: torch.device, *sizes: int) -> Tensor:
+def _cached(make: Callable[..., Tensor], device: torch.device, *sizes: int) -> Tensor:
     with torch.inference_mode(False), torch.no_grad():  # for whom the first caller is, no later one knows
         return make(device, *sizes)

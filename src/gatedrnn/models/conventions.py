@@ -35,10 +35,10 @@ def check_known(kwargs: Mapping[str, object], served: tuple[str, ...] = ()) -> N
             raise ValueError("output_attentions: a recurrent model has none; gatedrnn.inspect.trace has its gates")
 
 
-def kept_states(kwargs: Mapping[str, object], config: PreTrainedConfig) -> list[Tensor] | None:
+def hidden_states_list(kwargs: Mapping[str, object], config: PreTrainedConfig) -> list[Tensor] | None:
     """A list for the states where `output_hidden_states`, or the configuration, asks for them, else None."""
-    asked = kwargs.get("output_hidden_states")
-    return [] if (config.output_hidden_states if asked is None else asked) else None
+    requested = kwargs.get("output_hidden_states")
+    return [] if (config.output_hidden_states if requested is None else requested) else None
 
 
 def resets_of(kwargs: Mapping[str, object], resets: Flags | None, mask: Tensor | None) -> Flags | None:
@@ -52,7 +52,9 @@ def resets_of(kwargs: Mapping[str, object], resets: Flags | None, mask: Tensor |
     positions, documents = (cast(Tensor | None, kwargs.get(name)) for name in DOCUMENTS)
     flags = [] if resets is None else [resets]
     if positions is not None:
+        # The mask may begin with the tokens of earlier calls; the positions do not.
         flags.append(positions == 0 if mask is None else (positions == 0) & mask[:, -positions.shape[1] :].bool())
     if documents is not None:
+        # The first step is no boundary: its state is the one that was passed in, or the initial one.
         flags.append(torch.nn.functional.pad(documents[:, 1:] != documents[:, :-1], (1, 0)))
     return None if not flags else torch.stack(torch.broadcast_tensors(*flags)).any(0)

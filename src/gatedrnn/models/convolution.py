@@ -55,6 +55,7 @@ class StepNorm(nn.Module):
             with torch.no_grad():
                 self.running_mean.lerp_(mean.to(self.running_mean.dtype), MOMENTUM)
                 self.running_variance.lerp_(variance.to(self.running_variance.dtype), MOMENTUM)
+        # One factor and one offset a channel, so that the largest tensor is read and written once.
         scale = self.weight * (variance + EPSILON).rsqrt()
         return x * scale[:, None] + (self.bias - mean * scale)[:, None]
 
@@ -76,17 +77,17 @@ class Convolution(nn.Module):
         """(batch, time, convolution_size) of (batch, time, features); 0 in padding."""
         channels = x.transpose(1, 2)
         real = torch.ones_like(channels[:, :1]) if mask is None else mask.unsqueeze(1).to(channels.dtype)
-        channels = torch.cat([channels, _own_units(channels, real)], dim=1)
+        channels = torch.cat([channels, _standardised(channels, real)], dim=1)
         for convolution, norm in zip(self.convolutions, self.norms, strict=True):
             # In float32 under autocast too: a variance of many steps needs its digits.
             channels = relu(norm(convolution(channels * real).float(), real)).to(x.dtype)
         return (channels * real).transpose(1, 2)
 
 
-def _own_units(x: Tensor, real: Tensor) -> Tensor:
+def _standardised(x: Tensor, real: Tensor) -> Tensor:
     """(batch, channels, time) less the mean of each series and channel, over its deviation."""
     count = real.sum(2, keepdim=True).clamp(min=1)
-    off = x - (x * real).sum(2, keepdim=True) / count
-    variance = (off.square() * real).sum(2, keepdim=True) / count
+    centred = x - (x * real).sum(2, keepdim=True) / count
+    variance = (centred.square() * real).sum(2, keepdim=True) / count
     # Clamped, since the root of 0 has no gradient.
-    return off / (variance.clamp(min=MIN_DEVIATION**2).sqrt() + MIN_DEVIATION)
+    return centred / (variance.clamp(min=MIN_DEVIATION**2).sqrt() + MIN_DEVIATION)

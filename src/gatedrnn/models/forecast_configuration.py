@@ -68,6 +68,7 @@ class GatedRNNForecastConfig(GatedRNNConfig):
     table: dict[str, str | bool | list[str] | None] | None = None
 
     def __post_init__(self, **kwargs: Any) -> None:
+        # Before the base class, whose check reads the derived fields.
         values, covariates = self.own_size, self.known_size + self.past_size + self.static_size
         self.input_size = values + covariates
         if covariates:

@@ -14,7 +14,7 @@ LOGGED = 1.05, 1000.0
 """Ratios of the largest value of a window to the smallest, between which its logarithm is read."""
 BEYOND = 1.5
 """The logarithm by which a forecast may lie beyond all values of the window: 4.5 times the largest."""
-SMALLEST = 1e-300
+MIN_POSITIVE = 1e-300
 
 
 @dataclass
@@ -30,34 +30,35 @@ class Scale:
     """The upper of the bounds between which they and their forecasts lie; infinite where they are no logarithms."""
 
     @classmethod
-    def of(cls, values: Tensor, usual: Tensor | float | None = None, *, logs: bool = False) -> "Scale":
+    def of(cls, values: Tensor, fallback: Tensor | float | None = None, *, logs: bool = False) -> "Scale":
         """The scale of the values of a context, (batch, time), as far as they are there.
 
         Where there is no value at all, the mean is NaN.
 
         Args:
             values: NaN where one is missing.
-            usual: the deviation where all values are equal, which say nothing of the series' unit; a number, or
+            fallback: the deviation where all values are equal, which say nothing of the series' unit; a number, or
                 (batch,). If None, their size, or 1 for zeros.
             logs: whether logarithms are taken of positive values that differ neither little nor by many powers of ten.
         """
         seen = ~values.isnan()
         high = torch.where(seen, values, -torch.inf).amax(1, keepdim=True)
         low = torch.where(seen, values, torch.inf).amin(1, keepdim=True)
-        least, most = LOGGED
-        logged = ((low > 0) & (high >= least * low) & (high <= most * low)).to(values.dtype) * logs
-        taken = torch.where(logged > 0, values.clamp(min=SMALLEST).log(), values)
+        low_ratio, high_ratio = LOGGED
+        logged = ((low > 0) & (high >= low_ratio * low) & (high <= high_ratio * low)).to(values.dtype) * logs
+        # torch.where computes both branches: the clamp keeps the logarithm of an unused value finite.
+        transformed = torch.where(logged > 0, values.clamp(min=MIN_POSITIVE).log(), values)
         count = seen.sum(1, keepdim=True)
-        mean = taken.nan_to_num().sum(1, keepdim=True) / count
-        spread = ((taken - mean).nan_to_num().square().sum(1, keepdim=True) / count).sqrt()
+        mean = transformed.nan_to_num().sum(1, keepdim=True) / count
+        spread = ((transformed - mean).nan_to_num().square().sum(1, keepdim=True) / count).sqrt()
         varies = (high - low > MIN_RANGE * torch.maximum(high.abs(), low.abs())) & (spread > 0)
-        if usual is None:
-            usual = torch.where(mean.abs() > 0, mean.abs(), 1.0)
-        elif isinstance(usual, Tensor):
-            usual = usual.to(spread).view(-1, 1)
-        bounds = (torch.where(logged > 0, edge.clamp(min=SMALLEST).log() + beyond, math.copysign(math.inf, beyond))
+        if fallback is None:
+            fallback = torch.where(mean.abs() > 0, mean.abs(), 1.0)
+        elif isinstance(fallback, Tensor):
+            fallback = fallback.to(spread).view(-1, 1)
+        bounds = (torch.where(logged > 0, edge.clamp(min=MIN_POSITIVE).log() + beyond, math.copysign(math.inf, beyond))
                   for edge, beyond in ((low, -BEYOND), (high, BEYOND)))  # fmt: skip
-        return cls(mean, torch.where(varies, spread, usual), logged, *bounds)
+        return cls(mean, torch.where(varies, spread, fallback), logged, *bounds)
 
     def tensors(self) -> dict[str, Tensor]:
         """All of it by name."""
@@ -68,16 +69,18 @@ class Scale:
         """The reverse of `tensors`, among others."""
         return cls(*(tensors[f"unit_{field.name}"] for field in fields(cls)))
 
-    def units(self, values: Tensor) -> Tensor:
+    def normalise(self, values: Tensor) -> Tensor:
         """Values (batch, …) in the units of the window, float32."""
         mean, deviation, logged, low, high = self._shaped(values)
-        taken = torch.where(logged > 0, values.clamp(min=SMALLEST).log(), values)
+        taken = torch.where(logged > 0, values.clamp(min=MIN_POSITIVE).log(), values)
+        # Rounded to float32 after the mean is subtracted: of large values that alone keeps the digits that vary.
         return ((torch.minimum(torch.maximum(taken, low), high) - mean) / deviation).float()
 
-    def original(self, units: Tensor) -> Tensor:
-        """The reverse of `units`, float64."""
+    def denormalise(self, units: Tensor) -> Tensor:
+        """The reverse of `normalise`, float64."""
         mean, deviation, logged, low, high = self._shaped(units)
         values = torch.minimum(torch.maximum(mean + deviation * units.double(), low), high)
+        # The inner choice keeps e^x finite where it is unused: an infinity there makes the gradient NaN.
         return torch.where(logged > 0, torch.where(logged > 0, values, 0.0).exp(), values)
 
     def _shaped(self, like: Tensor) -> list[Tensor]:

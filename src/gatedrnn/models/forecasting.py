@@ -58,13 +58,13 @@ class Windowed(NamedTuple):
     begun: Tensor | None
     """(batch, time): the steps from a series' first value on; None where all series begin with the window."""
 
-    def units(self, labels: Tensor) -> Tensor:
+    def normalise(self, labels: Tensor) -> Tensor:
         """The values (batch, horizon) after a window, in its units."""
-        return self.scale.units(self.effects.of(slice(-labels.shape[1], None)).removed(labels))
+        return self.scale.normalise(self.effects.of(slice(-labels.shape[1], None)).removed(labels))
 
-    def original(self, quantiles: Tensor) -> Tensor:
+    def denormalise(self, quantiles: Tensor) -> Tensor:
         """The reverse for quantiles (batch, origins, horizon, quantiles)."""
-        return self.effects.added(self.scale.original(quantiles))
+        return self.effects.added(self.scale.denormalise(quantiles))
 
 
 @dataclass
@@ -109,7 +109,7 @@ def stream_of(
     return ForecastState(cache, scale, past, hidden, Smoothed.of_tensors(tensors), recent, intervals)
 
 
-def _begun(units: Tensor) -> Tensor | None:
+def _started(units: Tensor) -> Tensor | None:
     """The mask of the steps from a series' first value on; None where all series begin with the window, which a graph
     takes for granted: torch's kernels sort rows by their length, and ONNX cannot."""
     if torch.compiler.is_exporting():
@@ -177,10 +177,10 @@ class ForecastHead(nn.Module):
         wide = torch.promote_types(states.dtype, torch.float32)
         typical, bands = (_table(numbers, states) for numbers in (self.config.typical_errors, self.config.bands))
         errors, change = (x.flatten(0, 1).to(wide) for x in (smoothed.errors, smoothed.change[:, -origins:]))
-        learned, usual = self._by_kind(states), None if typical is None else -TYPICAL * typical.t()
+        learned, usual = self._mixture_logits(states), None if typical is None else -TYPICAL * typical.t()
         if trust != 1:  # a network in training is trusted whole, and its logits are the largest of its tensors
             learned, offsets = trust * learned, trust * offsets
-        centre = mix(Mixture(learned, -SHARPNESS * errors, usual, *smoothed.said()))
+        centre = mix(Mixture(learned, -SHARPNESS * errors, usual, *smoothed.forecast_terms()))
         if self.linear is not None:
             centre = centre + trust * self.linear(smoothed.recent.flatten(0, 1).to(states.dtype))
         root = roots(self.horizon, centre)
@@ -191,7 +191,7 @@ class ForecastHead(nn.Module):
         quantiles = decode_quantiles(centre, offsets.to(wide), unit, apart.to(wide), self.middle)
         return quantiles.unflatten(0, (batch, origins))
 
-    def _by_kind(self, states: Tensor) -> Tensor:
+    def _mixture_logits(self, states: Tensor) -> Tensor:
         """The learned logits of smoothers and seasons, (forecasts, smoothers + periods, horizon). Weights are stored
         step by step, and the mixture runs along the steps: what is smaller is laid out anew."""
         if not values_unknown() and len(states) < states.shape[1]:  # a graph may have any number of rows
@@ -300,7 +300,7 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
             losses = [pinball_loss(forecast, units, future, unit, levels, counted) for forecast in alone]
             loss = losses[0] if len(losses) == 1 else torch.stack(losses).mean()
         if labels is None or not skip_quantiles:  # not in the loss: a quantile below 0 would have no gradient
-            quantiles = self.bounded(read.original(averaged(each)))
+            quantiles = self.bounded(read.denormalise(averaged(each)))
             quantiles = quantiles[:, 0] if origins == 1 else quantiles
         return ForecastOutput(loss=loss, quantiles=quantiles)
 
@@ -316,7 +316,7 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
         values = effects.of(slice(values.shape[1])).removed(values)
         scale = self.scale_of(values, deviation) if scale is None else scale
         smoothed, features = self._read(values, scale, origins, known_covariates, past_covariates, static)
-        begun = _begun(values)
+        begun = _started(values)
         cores = [network.model(input_values=features, attention_mask=begun) for network in self.networks]
         states = [core.last_hidden_state[:, -origins:] for core in cores]
         ahead = None if known_covariates is None else self._ahead(known_covariates, origins)
@@ -327,8 +327,8 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
         factors: Tensor | None = None,
     ) -> list[Tensor]:  # fmt: skip
         """Quantiles of each member, from its own states; arguments as in `ForecastHead.forward`."""
-        members = zip(self.networks, states, strict=True)
-        return [network.head(state, smoothed, known, shrinkage, factors) for network, state in members]
+        pairs = zip(self.networks, states, strict=True)
+        return [network.head(state, smoothed, known, shrinkage, factors) for network, state in pairs]
 
     def inputs_of(
         self, past_values: Tensor, known_covariates: Tensor | None = None, static: Tensor | None = None,
@@ -348,6 +348,7 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
         static: Tensor | None = None, past_covariates: Tensor | None = None, deviation: Tensor | None = None,
     ) -> Tensor:  # fmt: skip
         """Quantiles (batch, horizon, quantiles) after a window, as `forward` in `eval()`, without a graph."""
+        # Dropout would make a forecast random.
         was_training = self.training
         output: Tensor = self.eval()(
             past_values, past_mask, known_covariates, static, past_covariates=past_covariates, deviation=deviation
@@ -380,12 +381,12 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
         self._check(past_values, known_covariates, static, past_covariates, ahead=False)
         values = self.effects_of(known_covariates, deviation).removed(past_values)
         scale = self.scale_of(values, deviation) if scale is None else scale
-        units = scale.units(values)
+        units = scale.normalise(values)
         past = self.nothing_before(units)
         smoothed, past = self.smooth(units, past, 1)
         features = self.joined(smoothed, scale, known_covariates, past_covariates, static)
         cache = GatedRNNCache(self.config, len(self.networks))
-        hidden = self._read_on(features, cache, _begun(values))
+        hidden = self._advance_cache(features, cache, _started(values))
         recent = {
             "past_values": past_values, "known_covariates": known_covariates, "past_covariates": past_covariates,
             "static": static, "deviation": deviation,
@@ -393,7 +394,7 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
         state = ForecastState(cache, scale, past, hidden, smoothed, recent)
         if adapt is not None:
             state.intervals = AdaptiveIntervals.start(adapt, len(values), self.config.levels, values.device)
-        self._keep_recent(state)
+        self._trim_recent(state)
         return state
 
     @torch.no_grad()
@@ -419,13 +420,13 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
         for first in range(0, values.shape[1], together):
             steps = slice(first, first + together)
             known, past = (None if of is None else of[:, steps] for of in (known_covariates, past_covariates))
-            self._go_on(state, values[:, steps], known, past, static)
+            self._update_steps(state, values[:, steps], known, past, static)
         read = {"past_values": new_values, "known_covariates": known_covariates, "past_covariates": past_covariates}
         for name, value in read.items():
             old = state.recent.get(name)
             if old is not None and value is not None:
                 state.recent[name] = torch.cat([old, value], dim=1)
-        self._keep_recent(state)
+        self._trim_recent(state)
         return state
 
     def renormalise(self, state: ForecastState) -> ForecastState:
@@ -450,7 +451,7 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
             raise ValueError(f"known_covariates must be (batch, {self.config.horizon}, {self.config.known_size})")
         ahead = None if known_covariates is None else self._scaled_known(known_covariates).unsqueeze(1)
         effects = self.effects_of(known_covariates, state.recent.get("deviation"))
-        return self.bounded(effects.added(state.scale.original(self._ahead_of(state, ahead))))[:, 0]
+        return self.bounded(effects.added(state.scale.denormalise(self._forecast_in_units(state, ahead))))[:, 0]
 
     def effects_of(self, known_covariates: Tensor | None, deviation: Tensor | None = None) -> Effects:
         """The effects of known covariates on their steps, (batch, steps), by the model's regression if it has one;
@@ -475,21 +476,21 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
         config = self.config
         return smooth(units, config.periods, config.horizon, past, origins, config.linear_size)
 
-    def _go_on(
+    def _update_steps(
         self, state: ForecastState, values: Tensor, known: Tensor | None, past: Tensor | None, static: Tensor | None
     ) -> None:  # fmt: skip
         """Read further values (batch, steps), a single step where intervals are adaptive."""
-        units = state.scale.units(values)
+        units = state.scale.normalise(values)
         if state.intervals is not None:
             ahead = None if known is None else self._scaled_known(known).unsqueeze(1)  # of one step: no other is wanted
-            said = self._ahead_of(state, ahead)[:, 0, 0]
-            state.intervals = state.intervals.after(units, said, self.config.levels)
+            quantiles = self._forecast_in_units(state, ahead)[:, 0, 0]
+            state.intervals = state.intervals.after(units, quantiles, self.config.levels)
         with torch.inference_mode():  # where a view, of which smoothers take many, costs half as much
             state.smoothed, state.past = self.smooth(units, state.past, 1)
             features = self.joined(state.smoothed, state.scale, known, past, static)
-        state.hidden = self._read_on(features, state.cache)
+        state.hidden = self._advance_cache(features, state.cache)
 
-    def _read_on(self, features: Tensor, cache: GatedRNNCache, begun: Flags | None = None) -> list[Tensor]:
+    def _advance_cache(self, features: Tensor, cache: GatedRNNCache, begun: Flags | None = None) -> list[Tensor]:
         """Read further steps, and return what each member's head reads after them; `cache` is changed."""
         hidden = []
         for network, member in zip(self.networks, cache.of_networks(), strict=True):
@@ -498,7 +499,7 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
         cache.seen_tokens += features.shape[1]
         return hidden
 
-    def _ahead_of(self, state: ForecastState, ahead: Tensor | None) -> Tensor:
+    def _forecast_in_units(self, state: ForecastState, ahead: Tensor | None) -> Tensor:
         """Quantiles (batch, 1, horizon, quantiles) of a stream in its units."""
         factors = None if state.intervals is None else state.intervals.factors
         states = [hidden.unsqueeze(1) for hidden in state.hidden]
@@ -510,7 +511,7 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
         static: Tensor | None,
     ) -> tuple[Smoothed, Tensor]:  # fmt: skip
         """A window smoothed, and the features of its steps."""
-        units = scale.units(values)
+        units = scale.normalise(values)
         smoothed, _ = self.smooth(units, self.nothing_before(units), origins)
         return smoothed, self.joined(smoothed, scale, known, past, static)
 
@@ -543,6 +544,7 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
         parts += [part for part in (None if known is None else known[:, :steps], past) if part is not None]
         if static is not None:
             parts.append(static.unsqueeze(1).expand(-1, steps, -1))
+        # ChannelScale subtracts means in float64, before anything is rounded.
         dtype = self.dtype if self.model.embeddings.scale is None else torch.float64
         return torch.cat([part.to(dtype) for part in parts], dim=2)
 
@@ -568,7 +570,7 @@ class GatedRNNForForecasting(GatedRNNPreTrainedModel):
         unit = torch.where(naive.isnan(), torch.where(last.isnan(), spread, last), naive)
         return torch.maximum(unit, MIN_UNIT * spread)
 
-    def _keep_recent(self, state: ForecastState) -> None:
+    def _trim_recent(self, state: ForecastState) -> None:
         for name, value in state.recent.items():
             if value is not None and name not in ("static", "deviation"):
                 state.recent[name] = value[:, -self.config.context :]

@@ -32,6 +32,7 @@ class CharacterEmbedding(nn.Embedding):
         """(batch, time) to (batch, time, features)."""
         grams = self.grams[input]  # (batch, time, grams_per_token)
         present = (grams > 0).unsqueeze(-1)
+        # sqrt(n) times the mean is the sum over sqrt(n).
         count = present.sum(-2).clamp(min=1).to(self.weight.dtype)
         if torch.compiler.is_exporting():
             return super().forward(input) + torch.where(present, self.parts(grams), 0).sum(-2) * count.rsqrt()

@@ -56,6 +56,7 @@ class ChannelScale(nn.Module):
 
     def forward(self, values: Series) -> Series:
         """(batch, time, input_size) to (batch, time, input_features); NaN becomes 0, the mean."""
+        # NaN alone is a missing value: an infinity stays one, and shows in the loss.
         scaled = ((values - self.mean) / self.deviation).to(self.like.dtype).nan_to_num(0.0, torch.inf, -torch.inf)
         if not self.flagged:
             return scaled

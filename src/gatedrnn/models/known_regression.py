@@ -116,8 +116,9 @@ def fit_known_regression(
     """
     relative = all(_is_relative(series, *ratios) for series in values)
     scaled = [(columns - means) / scales for columns in known]
-    bends = _bends(np.concatenate(scaled), sum(int((~np.isnan(series)).sum()) for series in values))
+    bends = _knot_positions(np.concatenate(scaled), sum(int((~np.isnan(series)).sum()) for series in values))
     parts, rows = [], 0
+    # In random order, for MAX_ROWS ends the loop: the rows come from series of all kinds.
     for number in np.random.default_rng(0).permutation(len(values)):
         unit = 1.0 if relative else deviations[number]
         if rows < MAX_ROWS and unit > 0:
@@ -128,6 +129,7 @@ def fit_known_regression(
         return None
     folds, counts, targets, features = map(np.concatenate, zip(*parts, strict=True))
     spread = features.std(0)
+    # A feature that does not vary gets the weight 0.
     spread = np.where(spread > 1e-9, spread, np.inf)
     weights = _ridge(folds, counts, targets, features / spread)
     if weights is None:
@@ -140,7 +142,7 @@ def _is_relative(series: np.ndarray, low: float, high: float) -> bool:
     return bool(least > 0 and low * least <= most <= high * least)
 
 
-def _bends(scaled: np.ndarray, rows: int) -> list[np.ndarray]:
+def _knot_positions(scaled: np.ndarray, rows: int) -> list[np.ndarray]:
     """The places at which each curve may bend, in units of its covariate; none for a covariate of few values."""
     count, bends = min(KNOTS, rows // (ROWS_PER_KNOT * scaled.shape[1])), []
     for column in scaled.T:
@@ -175,11 +177,12 @@ def _innovations(
         both = both[season:] - both[:-season]
         denominators.append([1, *[0] * (season - 1), -MOVING_AVERAGE])
     for denominator in denominators:
+        # 1 / (1 - theta B) inverts the moving average: the difference less what its past errors explain.
         both = lfilter([1], denominator, both, axis=0) if len(both) else both
-    there = ~np.isnan(target[steps][-len(both) :]) if len(both) else np.empty(0, bool)
-    place = np.arange(len(both)) / max(1, len(both))
-    folds, counts = (FOLDS * place).astype(int), 0.5 ** ((1 - place) / HALF_LIFE)
-    return folds[there], counts[there], both[there, 0], both[there, 1:]
+    observed = ~np.isnan(target[steps][-len(both) :]) if len(both) else np.empty(0, bool)
+    position = np.arange(len(both)) / max(1, len(both))
+    folds, counts = (FOLDS * position).astype(int), 0.5 ** ((1 - position) / HALF_LIFE)
+    return folds[observed], counts[observed], both[observed, 0], both[observed, 1:]
 
 
 def _ridge(folds: np.ndarray, counts: np.ndarray, targets: np.ndarray, features: np.ndarray) -> np.ndarray | None:
@@ -189,6 +192,7 @@ def _ridge(folds: np.ndarray, counts: np.ndarray, targets: np.ndarray, features:
     sums = np.stack([counted[folds == fold].T @ targets[folds == fold] for fold in range(FOLDS)])
 
     def solved(chosen: np.ndarray, penalty: float) -> np.ndarray:
+        # Times the rows: a penalty means the same for short and for long series.
         ridge = products[chosen].sum(0) + penalty * rows[chosen].sum() * np.eye(size)
         return np.asarray(np.linalg.solve(ridge, sums[chosen].sum(0)))
 
@@ -210,15 +214,15 @@ def _curves(
     split = np.split(flat, np.cumsum([1 + len(bend) for bend in bends])[:-1])
     knots = [[mean, *(mean + scale * bend)] for mean, scale, bend in zip(means, scales, bends, strict=True)]
     weights = [(part / scale).tolist() for part, scale in zip(split, scales, strict=True)]
-    whole = torch.from_numpy(np.concatenate(known))
+    columns = torch.from_numpy(np.concatenate(known))
     open_ended = [-np.inf, np.inf]
     centres = []
     for column in range(len(means)):
-        one = KnownRegression(relative, [knots[column]], [weights[column]], [0.0], open_ended)
-        there = ~whole[:, column].isnan()
-        centres.append(float(one.amounts(whole[there][:, None, column, None]).mean()) if there.any() else 0.0)
+        curve = KnownRegression(relative, [knots[column]], [weights[column]], [0.0], open_ended)
+        observed = ~columns[:, column].isnan()
+        centres.append(float(curve.amounts(columns[observed][:, None, column, None]).mean()) if observed.any() else 0.0)
     curves = KnownRegression(relative, knots, weights, centres, open_ended)
-    amounts = curves.amounts(whole[None])
+    amounts = curves.amounts(columns[None])
     low, high = float(amounts.min()), float(amounts.max())
     return curves._replace(
         knots=[[float(knot) for knot in column] for column in knots], limits=[2 * low - high, 2 * high - low]

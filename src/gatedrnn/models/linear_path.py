@@ -9,7 +9,7 @@ from torch.nn.functional import normalize
 from gatedrnn.models.configuration import GatedRNNConfig
 from gatedrnn.shapes import Flags
 
-SMALLEST = 1e-12
+MIN_NORM = 1e-12
 """Length of a text's features, for a text without any."""
 
 
@@ -64,30 +64,31 @@ class LinearPath(nn.Module):
     def features_in(self, input_ids: Tensor, mask: Flags | None) -> Tensor:
         """The features of each text as often as they occur in it, (batch, places); the number of all features where a
         place has none."""
-        nothing = self.features
+        absent = self.features
         valid = torch.ones_like(input_ids, dtype=torch.bool) if mask is None else mask
-        tokens = torch.where(valid, input_ids, nothing)
+        tokens = torch.where(valid, input_ids, absent)
         both = valid[:, 1:] & valid[:, :-1]
-        known, place = _found(self.pairs, input_ids[:, :-1] * self.tokens + input_ids[:, 1:])
-        features = [tokens, torch.where(both & known, place + self.tokens, nothing)]
+        known, place = _binary_search(self.pairs, input_ids[:, :-1] * self.tokens + input_ids[:, 1:])
+        features = [tokens, torch.where(both & known, place + self.tokens, absent)]
         if self.triples is not None:
             first_two = both & known
-            known, place = _found(self.triples, place[:, :-1] * self.tokens + input_ids[:, 2:])
+            known, place = _binary_search(self.triples, place[:, :-1] * self.tokens + input_ids[:, 2:])
             known = known & first_two[:, :-1] & valid[:, 2:]
-            features.append(torch.where(known, place + (self.tokens + len(self.pairs)), nothing))
+            features.append(torch.where(known, place + (self.tokens + len(self.pairs)), absent))
         grams = self.grams[input_ids].long()
-        grams = torch.where(valid.unsqueeze(2) & (grams > 0), grams + (self.words - 1), nothing)
+        grams = torch.where(valid.unsqueeze(2) & (grams > 0), grams + (self.words - 1), absent)
         return torch.cat([*features, grams.flatten(1)], dim=1)
 
     def _in_sparse_rows(self, ids: Tensor) -> Tensor:
         """(batch, labels): the sum over each text's features of weight times TF-IDF."""
         rows = torch.arange(len(ids), device=ids.device).unsqueeze(1).expand_as(ids)
+        # One number for each pair of row and feature: a single sort counts the features of all texts.
         keys, counts = torch.unique((rows * (self.features + 1) + ids)[ids < self.features], return_counts=True)
         row, feature = keys // (self.features + 1), keys % (self.features + 1)
         values = (1 + counts.to(self.idf.dtype).log()) * self.idf[feature]
         block = 2 * row + (feature >= self.one_length)
         squares = values.new_zeros(2 * len(ids)).index_add(0, block, values.square())
-        values = values / squares[block].sqrt().clamp(min=SMALLEST)
+        values = values / squares[block].sqrt().clamp(min=MIN_NORM)
         return values.new_zeros(len(ids), len(self.bias)).index_add(
             0, row, values.unsqueeze(1) * self.weight.t()[feature]
         )
@@ -98,23 +99,23 @@ class LinearPath(nn.Module):
         counts = counts.scatter_add(1, ids, torch.ones_like(ids, dtype=counts.dtype))[:, : self.features]
         values = torch.where(counts > 0, 1 + counts.clamp(min=1).log(), 0) * self.idf
         kinds = values[:, : self.one_length], values[:, self.one_length :]
-        return torch.cat([normalize(block, eps=SMALLEST) for block in kinds], dim=1) @ self.weight.t()
+        return torch.cat([normalize(block, eps=MIN_NORM) for block in kinds], dim=1) @ self.weight.t()
 
 
-class _Places(NamedTuple):
+class _SearchResult(NamedTuple):
     """The places of numbers in a table."""
 
     known: Tensor
     place: Tensor
 
 
-def _found(table: Tensor, numbers: Tensor) -> _Places:
+def _binary_search(table: Tensor, numbers: Tensor) -> _SearchResult:
     """Find numbers in a rising table, by halving, since ONNX has no search."""
     size = len(table)
     if not size:
-        return _Places(torch.zeros_like(numbers, dtype=torch.bool), torch.zeros_like(numbers))
+        return _SearchResult(torch.zeros_like(numbers, dtype=torch.bool), torch.zeros_like(numbers))
     index = torch.zeros_like(numbers)
     for power in reversed(range(size.bit_length())):
         further = index + (1 << power)
         index = torch.where((further < size) & (table[further.clamp(max=size - 1)] <= numbers), further, index)
-    return _Places(table[index] == numbers, index)
+    return _SearchResult(table[index] == numbers, index)

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from gatedrnn.kernels.backends import DTYPES, has_cpu_kernels, observed, plain_torch_only
 from gatedrnn.kernels.op import Gradients, elementwise, operation, register_gradient, through
-from gatedrnn.models.smoothing import said_ahead
+from gatedrnn.models.smoothing import smoother_forecasts
 
 
 class Mixture(NamedTuple):
@@ -24,7 +24,7 @@ class Mixture(NamedTuple):
     usual: Tensor | None
     """Logits of every forecast alike, (smoothers + periods, horizon)."""
     levels: Tensor
-    """(forecasts, smoothers), as the four below see `smoothing.said_ahead`."""
+    """(forecasts, smoothers), as the four below see `smoothing.smoother_forecasts`."""
     slopes: Tensor
     """(forecasts, smoothers)."""
     distances: Tensor
@@ -35,15 +35,15 @@ class Mixture(NamedTuple):
     """(forecasts, periods, horizon)."""
 
     @property
-    def said(self) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-        """The arguments of `said_ahead`."""
+    def forecast_terms(self) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+        """The arguments of `smoother_forecasts`."""
         return self.levels, self.slopes, self.distances, self.seasons, self.repeated
 
     def in_torch(self) -> Tensor:
         """Return the mixture by operations of torch."""
         logits = self.learned + self.prior.unsqueeze(2) / roots(self.learned.shape[2], self.learned)
         weights = (logits if self.usual is None else logits + self.usual).softmax(1)
-        return (weights * said_ahead(*self.said)).sum(1)
+        return (weights * smoother_forecasts(*self.forecast_terms)).sum(1)
 
 
 def mix(mixture: Mixture) -> Tensor:
@@ -79,9 +79,10 @@ class MixtureUpstream(NamedTuple):
 
 def _run(given: Mixture) -> tuple[Tensor, Tensor]:
     """The mixture, and the weights of all in it."""
+    # Here, since it imports the compiler, which takes a second and may not be installed.
     from gatedrnn.models import mixture_kernel
 
-    return mixture_kernel.mix(given.learned, given.prior, given.usual, given.said)
+    return mixture_kernel.mix(given.learned, given.prior, given.usual, given.forecast_terms)
 
 
 def _fake(given: Mixture) -> tuple[Tensor, Tensor]:
@@ -91,7 +92,7 @@ def _fake(given: Mixture) -> tuple[Tensor, Tensor]:
 def _run_gradient(upstream: MixtureUpstream, given: Mixture) -> Tensor:
     from gatedrnn.models import mixture_kernel
 
-    return mixture_kernel.mix_gradient(*upstream, given.said)
+    return mixture_kernel.mix_gradient(*upstream, given.forecast_terms)
 
 
 def _fake_gradient(upstream: MixtureUpstream, given: Mixture) -> Tensor:
@@ -99,6 +100,7 @@ def _fake_gradient(upstream: MixtureUpstream, given: Mixture) -> Tensor:
 
 
 def _backward(upstream: Gradients, saved: Gradients, needed: frozenset[str], **arguments: Any) -> Gradients:
+    # The weights, the second output, are saved for this gradient alone and have none.
     if upstream[0] is None:
         return (None,)
     return (mixture_gradient_op(upstream[0].contiguous(), *saved, *Mixture(**arguments)),)

@@ -15,8 +15,8 @@ from gatedrnn.kernels.cpu.threads import Kernel, parallel_for, threads_for
 from gatedrnn.kernels.cpu.views import block, borrowed, clear, copy, flat, keep_alive
 
 
-class Said(NamedTuple):
-    """The forecasts of smoothers and seasons, flat, and their numbers; see `smoothing.said_ahead`."""
+class ForecastTerms(NamedTuple):
+    """The forecasts of smoothers and seasons, flat, and their numbers; see `smoothing.smoother_forecasts`."""
 
     smoothers: int
     periods: int
@@ -28,56 +28,56 @@ class Said(NamedTuple):
     repeated: Any
 
 
-def mix(learned: Tensor, prior: Tensor, usual: Tensor | None, said: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+def mix(learned: Tensor, prior: Tensor, usual: Tensor | None, terms: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
     """Return the mixture, (forecasts, horizon), and the weights of all in it, in the shape of the logits.
 
     Args:
         learned, prior, usual: as in `models.mixture.Mixture`.
-        said: the arguments of `smoothing.said_ahead`.
+        terms: the arguments of `smoothing.smoother_forecasts`.
     """
-    mixed, weights = torch.empty_like(said[3]), torch.empty_like(learned)
+    mixed, weights = torch.empty_like(terms[3]), torch.empty_like(learned)
     parallel_for(
-        _MIX, len(mixed), threads_for(weights.numel()), _flat(said), flat(learned), flat(prior),
+        _MIX, len(mixed), threads_for(weights.numel()), _flat(terms), flat(learned), flat(prior),
         flat(mixed.new_empty(0) if usual is None else usual), flat(mixed), flat(weights),
     )  # fmt: skip
     return mixed, weights
 
 
-def mix_gradient(upstream: Tensor, mixed: Tensor, weights: Tensor, said: Sequence[Tensor]) -> Tensor:
+def mix_gradient(upstream: Tensor, mixed: Tensor, weights: Tensor, terms: Sequence[Tensor]) -> Tensor:
     """Return the gradient of the learned logits from that of the mixture."""
     found = torch.empty_like(weights)
     parallel_for(
-        _GRADIENT, len(mixed), threads_for(found.numel()), _flat(said), flat(upstream), flat(mixed), flat(weights),
+        _GRADIENT, len(mixed), threads_for(found.numel()), _flat(terms), flat(upstream), flat(mixed), flat(weights),
         flat(found),
     )  # fmt: skip
     return found
 
 
-def _flat(said: Sequence[Tensor]) -> Said:
-    levels, _, _, seasons, repeated = said
-    return Said(levels.shape[1], repeated.shape[1], seasons.shape[1], *map(flat, said))
+def _flat(terms: Sequence[Tensor]) -> ForecastTerms:
+    levels, _, _, seasons, repeated = terms
+    return ForecastTerms(levels.shape[1], repeated.shape[1], seasons.shape[1], *map(flat, terms))
 
 
 @numba.njit(**INLINED)
-def _ahead(said: Any, n: int, k: int, into: Any) -> None:
+def _forecast_of(terms: Any, n: int, k: int, into: Any) -> None:
     """Write what one of them says of each step ahead of forecast n."""
-    horizon = said.horizon
-    if k >= said.smoothers:
-        copy(block(borrowed(said.repeated), n * said.periods + k - said.smoothers, horizon), into)
+    horizon = terms.horizon
+    if k >= terms.smoothers:
+        copy(block(borrowed(terms.repeated), n * terms.periods + k - terms.smoothers, horizon), into)
         return
-    level, slope = said.levels[n * said.smoothers + k], said.slopes[n * said.smoothers + k]
-    distances, seasons = block(borrowed(said.distances), k, horizon), block(borrowed(said.seasons), n, horizon)
+    level, slope = terms.levels[n * terms.smoothers + k], terms.slopes[n * terms.smoothers + k]
+    distances, seasons = block(borrowed(terms.distances), k, horizon), block(borrowed(terms.seasons), n, horizon)
     for h in range(horizon):
         into[h] = level + slope * distances[h] + seasons[h]
 
 
 @compiled(**FAST)
-def _mix(first: int, last: int, said: Any, learned: Any, prior: Any, usual: Any, mixed: Any, weights: Any) -> None:
-    horizon, kinds = said.horizon, said.smoothers + said.periods
-    kept = np.empty(4 * horizon, learned.dtype)
-    memory = borrowed(kept)
+def _mix(first: int, last: int, terms: Any, learned: Any, prior: Any, usual: Any, mixed: Any, weights: Any) -> None:
+    horizon, kinds = terms.horizon, terms.smoothers + terms.periods
+    buffer = np.empty(4 * horizon, learned.dtype)
+    memory = borrowed(buffer)
     damped, largest = block(memory, 0, horizon), block(memory, 1, horizon)
-    total, says = block(memory, 2, horizon), block(memory, 3, horizon)
+    total, forecast = block(memory, 2, horizon), block(memory, 3, horizon)
     for h in range(horizon):
         damped[h] = 1 / math.sqrt(h + 1)
     learned, prior, usual = borrowed(learned), borrowed(prior), borrowed(usual)
@@ -93,6 +93,7 @@ def _mix(first: int, last: int, said: Any, learned: Any, prior: Any, usual: Any,
                 for h in range(horizon):
                     to[h] += added[h]
             for h in range(horizon):
+                # The largest logit is subtracted, so that no power overflows.
                 largest[h] = to[h] if k == 0 or to[h] > largest[h] else largest[h]
         for k in range(kinds):
             to = block(weights, n * kinds + k, horizon)
@@ -107,34 +108,35 @@ def _mix(first: int, last: int, said: Any, learned: Any, prior: Any, usual: Any,
         clear(result)
         for k in range(kinds):
             to = block(weights, n * kinds + k, horizon)
-            _ahead(said, n, k, says)
+            _forecast_of(terms, n, k, forecast)
             for h in range(horizon):
                 total[h] += to[h]
-                result[h] += to[h] * says[h]
+                result[h] += to[h] * forecast[h]
         for h in range(horizon):
+            # One division a step instead of one for each weight.
             total[h] = ONE / total[h]
             result[h] *= total[h]
         for k in range(kinds):
             to = block(weights, n * kinds + k, horizon)
             for h in range(horizon):
                 to[h] *= total[h]
-    keep_alive(kept)
+    keep_alive(buffer)
 
 
 @compiled(**FAST)
-def _gradient(first: int, last: int, said: Any, upstream: Any, mixed: Any, weights: Any, found: Any) -> None:
-    horizon, kinds = said.horizon, said.smoothers + said.periods
-    kept = np.empty(horizon, weights.dtype)
-    says = block(borrowed(kept), 0, horizon)
+def _gradient(first: int, last: int, terms: Any, upstream: Any, mixed: Any, weights: Any, found: Any) -> None:
+    horizon, kinds = terms.horizon, terms.smoothers + terms.periods
+    buffer = np.empty(horizon, weights.dtype)
+    forecast = block(borrowed(buffer), 0, horizon)
     upstream, mixed, weights, found = borrowed(upstream), borrowed(mixed), borrowed(weights), borrowed(found)
     for n in range(first, last):
-        above, result = block(upstream, n, horizon), block(mixed, n, horizon)
+        grad_mixed, result = block(upstream, n, horizon), block(mixed, n, horizon)
         for k in range(kinds):
             weight, to = block(weights, n * kinds + k, horizon), block(found, n * kinds + k, horizon)
-            _ahead(said, n, k, says)
+            _forecast_of(terms, n, k, forecast)
             for h in range(horizon):
-                to[h] = above[h] * weight[h] * (says[h] - result[h])
-    keep_alive(kept)
+                to[h] = grad_mixed[h] * weight[h] * (forecast[h] - result[h])
+    keep_alive(buffer)
 
 
 _MIX, _GRADIENT = Kernel.of(_mix), Kernel.of(_gradient)

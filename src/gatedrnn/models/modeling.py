@@ -22,12 +22,12 @@ from gatedrnn.layers.arguments import takes
 from gatedrnn.models.backbones import BACKBONES, is_of_file, named_if_it_fails
 from gatedrnn.models.cache import GatedRNNCache
 from gatedrnn.models.configuration import POOLINGS, GatedRNNConfig
-from gatedrnn.models.conventions import DOCUMENTS, check_known, kept_states, resets_of
+from gatedrnn.models.conventions import DOCUMENTS, check_known, hidden_states_list, resets_of
 from gatedrnn.models.convolution import Convolution, StepNorm
 from gatedrnn.models.grams import CharacterEmbedding
 from gatedrnn.models.inputs import ChannelScale, DecayedInputs, Times, UnevenInputs
 from gatedrnn.models.linear_path import LinearPath
-from gatedrnn.models.random_convolutions import ConvolutionPath, RandomConvolutions, mixed
+from gatedrnn.models.random_convolutions import ConvolutionPath, RandomConvolutions, log_mean_probability
 from gatedrnn.models.weights import check_counts
 from gatedrnn.names import OF_LAYERS
 from gatedrnn.registry import CELLS, CellChoice
@@ -82,6 +82,7 @@ class GatedRNNPreTrainedModel(PreTrainedModel):
             module.reset_parameters()
         elif isinstance(module, nn.Embedding):
             nn.init.normal_(module.weight, std=EMBEDDING_STD)
+            # transformers marks weights that came from a file, and calls this for them too.
             if module.padding_idx is not None and not getattr(module.weight, "_is_hf_initialized", False):
                 nn.init.zeros_(module.weight[module.padding_idx])
 
@@ -108,6 +109,7 @@ def advance(
 ) -> tuple[Series, Hidden]:  # fmt: skip
     """A layer over a sequence; a single step of a stream by `step`."""
     gaps = None if times is None else times.read_by(layer.cell, layer.bidirectional)
+    # `step` takes one kernel call, without the preparation of a sequence.
     if x.shape[1] == 1 and mask is None and not layer.bidirectional and not layer.training:
         resets, gaps = (None if tensor is None else tensor[:, 0] for tensor in (resets, gaps))
         output, state = layer.step(x[:, 0], hx, resets=resets, gaps=gaps, wide_state=True)
@@ -126,6 +128,7 @@ class LockedDropout(nn.Dropout):
     """Dropout that zeroes the same features at all steps of a sequence (Gal and Ghahramani 2016, arXiv:1512.05287)."""
 
     def forward(self, input: Tensor) -> Tensor:
+        # A mask of one step, which broadcasts over all of them.
         return input * super().forward(torch.ones_like(input[:, :1])) if self.training else input
 
 
@@ -285,6 +288,7 @@ class GatedRNNModel(GatedRNNPreTrainedModel):
             parts += [GatedRNNBlock(config, cell) for cell in config.cells]
             self.norm = nn.LayerNorm(size)
         else:
+            # Neighbours of one cell are one stack, which a kernel runs in one call.
             for cell, same in groupby(config.cells):
                 part = GatedRNNPart(config, cell, size, len(list(same)))
                 parts.append(part)
@@ -331,7 +335,7 @@ class GatedRNNModel(GatedRNNPreTrainedModel):
                 gaps for another model.
         """
         check_known(kwargs, (*DOCUMENTS, "output_hidden_states"))
-        hidden_states = kept_states(kwargs, self.config)
+        hidden_states = hidden_states_list(kwargs, self.config)
         states, cache = self.read(
             input_ids, attention_mask, input_values, past_key_values, use_cache,
             resets_of(kwargs, resets, attention_mask), last_only, gaps, inputs_embeds, hidden_states,
@@ -362,6 +366,7 @@ class GatedRNNModel(GatedRNNPreTrainedModel):
             raise ValueError("a model with convolutions has no state to continue from: they read steps to come")
         cache = GatedRNNCache(self.config) if past_key_values is None and use_cache else past_key_values
         mask = None if attention_mask is None else attention_mask.bool()
+        # generate passes the mask of all tokens so far, with those of earlier calls.
         if mask is not None and cache is not None and cache.seen_tokens:
             mask = mask[:, -inputs.shape[1] :]
         inputs, times = self._with_times(inputs, mask, gaps, cache)
@@ -484,7 +489,7 @@ class GatedRNNClassifier(GatedRNNPreTrainedModel):
         features = self.model.output_size * (POOLINGS[config.pooling] if self.pools else 1)
         self.classifier = KernelLinear(features, config.num_labels)
         self.others = nn.ModuleList(Member(config, features) for _ in range(config.members - 1))
-        self.linear_path = _path_of(config) if self.pools else None
+        self.linear_path = _make_linear_path(config) if self.pools else None
         self.post_init()
 
     @property
@@ -541,7 +546,7 @@ class GatedRNNForSequenceClassification(GatedRNNClassifier):
         if self.linear_path is None:
             raise ValueError("this model has no linear path")
         if input_ids is not None and self.config.unk_token_id is not None:
-            input_ids, attention_mask = _never_empty(input_ids, attention_mask, self.config.unk_token_id)
+            input_ids, attention_mask = _with_unknown_token(input_ids, attention_mask, self.config.unk_token_id)
         mask = None if attention_mask is None else attention_mask.bool()
         return self.comparable(self._path(input_ids, input_values, mask))
 
@@ -560,7 +565,7 @@ class GatedRNNForSequenceClassification(GatedRNNClassifier):
         if share == 1:
             return self.comparable(path)
         if self.config.random_convolutions and self.config.problem_type != "regression":
-            return mixed(logits, path)
+            return log_mean_probability(logits, path)
         return (1 - share) * self.comparable(logits) + share * self.comparable(path)
 
     @can_return_tuple
@@ -575,7 +580,7 @@ class GatedRNNForSequenceClassification(GatedRNNClassifier):
         """
         check_known(kwargs, ("output_hidden_states", "inputs_embeds"))
         if input_ids is not None and self.config.unk_token_id is not None:
-            input_ids, attention_mask = _never_empty(input_ids, attention_mask, self.config.unk_token_id)
+            input_ids, attention_mask = _with_unknown_token(input_ids, attention_mask, self.config.unk_token_id)
         # A backbone has no direction of its own half of the features.
         how, bidirectional = self.config.pooling, self.config.bidirectional and self.config.backbone is None
         last_only = how == "last" and attention_mask is None and not bidirectional
@@ -624,14 +629,14 @@ class GatedRNNForTokenClassification(GatedRNNClassifier):
         return VotesOutput(loss=loss, logits=logits, hidden_states=hidden_states, votes=several)
 
 
-def _path_of(config: GatedRNNConfig) -> LinearPath | ConvolutionPath | None:
+def _make_linear_path(config: GatedRNNConfig) -> LinearPath | ConvolutionPath | None:
     """The linear path beside the networks of a sequence classifier."""
     if config.linear_path is not None:
         return LinearPath(config)
     return ConvolutionPath(config) if config.random_convolutions else None
 
 
-def _never_empty(input_ids: Tensor, mask: Tensor | None, unknown: int) -> tuple[Tensor, Tensor | None]:
+def _with_unknown_token(input_ids: Tensor, mask: Tensor | None, unknown: int) -> tuple[Tensor, Tensor | None]:
     """Tokens and mask in which a row without any has one, the unknown one."""
     if not input_ids.shape[1]:
         return torch.full((len(input_ids), 1), unknown, device=input_ids.device), None
@@ -661,8 +666,8 @@ def pool(states: Series, mask: Flags | None, how: str, bidirectional: bool = Fal
         if mask is None:
             return states.amax(1)
         # A step of each channel is looked for aside: only it has a gradient, and no other is written or read.
-        best = states.detach().masked_fill(~mask.unsqueeze(2), float("-inf")).max(1, keepdim=True).indices
-        return states.gather(1, best).squeeze(1).masked_fill(~mask.any(1, keepdim=True), 0)
+        argmax = states.detach().masked_fill(~mask.unsqueeze(2), float("-inf")).max(1, keepdim=True).indices
+        return states.gather(1, argmax).squeeze(1).masked_fill(~mask.any(1, keepdim=True), 0)
     if mask is None:
         return states[:, -1] if how == "last" else states.mean(1)
     if how == "mean":

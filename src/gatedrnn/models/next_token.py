@@ -28,14 +28,14 @@ def next_token_loss(
         items: divisor of the sum: the labels of all batches under gradient accumulation; those of this batch if None.
         logits: hidden @ weight.T, (batch, time, vocab_size), where the caller needs them too; computed if None.
     """
-    counted = (labels != -100).sum() if items is None else items
+    divisor = (labels != -100).sum() if items is None else items
     if logits is not None:
-        return _cross_entropy(logits.flatten(0, -2), labels.flatten(), "sum") / counted
-    rows, wanted = hidden.flatten(0, -2), labels.flatten()
+        return _cross_entropy(logits.flatten(0, -2), labels.flatten(), "sum") / divisor
+    rows, targets = hidden.flatten(0, -2), labels.flatten()
     # A graph may have any number of rows, and a transform follows operations of torch alone.
     if torch.compiler.is_compiling() or plain_torch_only() or len(rows) * len(weight) <= CHUNK:
-        return _of_rows(rows, weight, wanted) / counted
-    return _ByChunks.apply(rows, weight, wanted) / counted
+        return _loss_of_rows(rows, weight, targets) / divisor
+    return _ByChunks.apply(rows, weight, targets) / divisor
 
 
 class _ByChunks(torch.autograd.Function):
@@ -43,25 +43,28 @@ class _ByChunks(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, rows: Tensor, weight: Table, labels: Tensor) -> Tensor:
-        wide, (of_rows, of_weight, _) = torch.promote_types(rows.dtype, torch.float32), ctx.needs_input_grad
+        wide, (needs_rows, needs_weight, _) = torch.promote_types(rows.dtype, torch.float32), ctx.needs_input_grad
         loss = torch.zeros((), dtype=wide, device=rows.device)
-        grad_weight = torch.zeros(weight.shape, dtype=wide, device=rows.device) if of_weight else None
-        grads: list[Tensor] = []
-        for some, wanted in _chunks(rows, weight, labels):
-            logs, counted = linear(some, weight).to(wide).log_softmax(1), wanted != -100
-            index = wanted.clamp(min=0).unsqueeze(1)
-            loss -= logs.gather(1, index).masked_select(counted.unsqueeze(1)).sum()
-            if not (of_rows or of_weight):
+        grad_weight = torch.zeros(weight.shape, dtype=wide, device=rows.device) if needs_weight else None
+        grad_rows: list[Tensor] = []
+        for chunk, targets in _chunks(rows, weight, labels):
+            log_probs, valid = linear(chunk, weight).to(wide).log_softmax(1), targets != -100
+            # -100 is no index; what it gathers is masked out.
+            index = targets.clamp(min=0).unsqueeze(1)
+            loss -= log_probs.gather(1, index).masked_select(valid.unsqueeze(1)).sum()
+            if not (needs_rows or needs_weight):
                 continue
             # The gradient of logits: softmax, less 1 at the label.
-            slope = logs.exp_().scatter_add_(1, index, torch.full_like(index, -1, dtype=wide))
-            slope = slope.mul_(counted.unsqueeze(1)).to(some.dtype)
-            if of_rows:
-                grads.append(linear(slope, weight.t()).to(rows.dtype))
+            grad_logits = log_probs.exp_().scatter_add_(1, index, torch.full_like(index, -1, dtype=wide))
+            # In the dtype of the rows: products with a wider one would take twice as long or be refused.
+            grad_logits = grad_logits.mul_(valid.unsqueeze(1)).to(chunk.dtype)
+            if needs_rows:
+                grad_rows.append(linear(grad_logits, weight.t()).to(rows.dtype))
             if grad_weight is not None:
-                add_weight_grad(grad_weight, slope, some)
+                add_weight_grad(grad_weight, grad_logits, chunk)
+        # Rows, weight and labels are for second derivatives alone.
         ctx.save_for_backward(
-            rows, weight, labels, torch.cat(grads) if grads else None,
+            rows, weight, labels, torch.cat(grad_rows) if grad_rows else None,
             None if grad_weight is None else grad_weight.to(weight.dtype),
         )  # fmt: skip
         return loss
@@ -70,7 +73,7 @@ class _ByChunks(torch.autograd.Function):
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
         rows, weight, labels, *gradients = ctx.saved_tensors
         if torch.is_grad_enabled():  # with a graph of its own
-            by_torch = gradients_with_graph(lambda x, w: (_of_rows(x, w, labels),), [rows, weight], [upstream])
+            by_torch = gradients_with_graph(lambda x, w: (_loss_of_rows(x, w, labels),), [rows, weight], [upstream])
             return *by_torch, None
         return *(None if each is None else each * upstream.to(each.dtype) for each in gradients), None
 
@@ -79,7 +82,7 @@ class _ByChunks(torch.autograd.Function):
 def token_losses(hidden: Features, weight: Table, labels: Tokens) -> Tensor:
     """Cross-entropy of each label, (batch, time), float32; 0 for -100. Arguments as in `next_token_loss`."""
     chunks = _chunks(hidden.flatten(0, -2), weight, labels.flatten())
-    losses = [_of_rows(rows, weight, wanted, "none") for rows, wanted in chunks]
+    losses = [_loss_of_rows(rows, weight, targets, "none") for rows, targets in chunks]
     return torch.cat(losses).view(labels.shape)
 
 
@@ -88,7 +91,7 @@ def _chunks(rows: Tensor, weight: Table, labels: Tensor) -> "zip[tuple[Tensor, T
     return zip(rows.split(step), labels.split(step), strict=True)
 
 
-def _of_rows(rows: Tensor, weight: Table, labels: Tensor, reduction: str = "sum") -> Tensor:
+def _loss_of_rows(rows: Tensor, weight: Table, labels: Tensor, reduction: str = "sum") -> Tensor:
     return _cross_entropy(linear(rows, weight), labels, reduction)
 
 

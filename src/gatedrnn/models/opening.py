@@ -55,6 +55,7 @@ def open_both(kind: type[Model], place: Path) -> tuple[Model, PreTrainedTokenize
     except DataError:
         raise
     except BaseException as error:  # the libraries raise many kinds for a torn or foreign folder
+        # A panic in the Rust code of tokenizers derives from BaseException.
         if not (isinstance(error, Exception) or is_panic(error)):
             raise
         raise DataError(f"{place}: cannot be loaded: {reason(error)}") from error

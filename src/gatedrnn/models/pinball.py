@@ -38,6 +38,7 @@ def pinball_loss(
         tensor(0.1000)
     """
     wide = torch.promote_types(forecast.dtype, torch.float32)
+    # The gradient comes with the loss, in one pass over the forecast; evaluation does without it.
     differentiated = torch.is_grad_enabled() and forecast.requires_grad
     given = Scored(forecast.to(wide).contiguous(), scale, future, unit, levels.to(wide), counted, differentiated)
     if wide in DTYPES and has_cpu_kernels(forecast.device) and not plain_torch_only():

@@ -51,8 +51,8 @@ class Windows(NamedTuple):
 def _pinball(first: int, last: int, windows: Any, forecast: Any, sums: Any, labelled: Any, gradient: Any) -> None:
     origins, horizon, count, scale, future, unit, levels, counted = windows
     size = horizon * count
-    kept = np.empty(2 * (horizon + size), forecast.dtype)
-    memory, narrow = borrowed(kept), np.empty(4, forecast.dtype)
+    buffer = np.empty(2 * (horizon + size), forecast.dtype)
+    memory, narrow = borrowed(buffer), np.empty(4, forecast.dtype)
     distance, total = block(memory, 0, horizon), block(memory, 1, horizon)
     moved, slope = view(memory, 2 * horizon, size), view(memory, 2 * horizon + size, size)
     forecast, future, gradient = borrowed(forecast), borrowed(future), borrowed(gradient)
@@ -61,15 +61,16 @@ def _pinball(first: int, last: int, windows: Any, forecast: Any, sums: Any, labe
         centre = math.exp(mean) if logged else mean
         narrow[0], narrow[1] = (centre if logged else spread) / unit[b], spread
         narrow[2], narrow[3] = scale[5 * b + 3] - mean, scale[5 * b + 4] - mean
+        # Through memory of the forecast's dtype: numbers of float64 would widen the inner loops.
         factor, deviation, below, above = narrow[0], narrow[1], narrow[2], narrow[3]
         for o in range(origins):
-            n, there = b * origins + o, 0
-            counts = counted.size == 0 or counted[n]
+            n, labels = b * origins + o, 0
+            is_counted = counted.size == 0 or counted[n]
             for h in range(horizon):
                 label = future[b * (origins + horizon - 1) + o + h]
-                there += 1 if counts and label == label else 0
-                distance[h] = (label - centre) / unit[b] if counts else math.nan
-            labelled[n] = there
+                labels += 1 if is_counted and label == label else 0
+                distance[h] = (label - centre) / unit[b] if is_counted else math.nan
+            labelled[n] = labels
             clear(total)
             read, to = block(forecast, n, size), block(gradient, n, size)
             if logged:
@@ -87,16 +88,17 @@ def _pinball(first: int, last: int, windows: Any, forecast: Any, sums: Any, labe
                 for h in range(horizon):
                     i = h * count + q
                     error = distance[h] - factor * moved[i]
-                    share = level if error > ZERO else (level - ONE if error < ZERO else level - HALF)
+                    # At an error of 0 torch's maximum gives half the gradient to either branch: level - 1/2.
+                    slope_of_error = level if error > ZERO else (level - ONE if error < ZERO else level - HALF)
                     known = distance[h] == distance[h]
-                    total[h] += share * error if known else ZERO
-                    slope[i] *= -share if known else ZERO
+                    total[h] += slope_of_error * error if known else ZERO
+                    slope[i] *= -slope_of_error if known else ZERO
             if gradient.size:
                 copy(slope, to)
             sums[n] = ZERO
             for h in range(horizon):
                 sums[n] += total[h]
-    keep_alive(kept)
+    keep_alive(buffer)
 
 
 _PINBALL = Kernel.of(_pinball)

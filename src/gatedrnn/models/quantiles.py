@@ -27,6 +27,7 @@ def decode_quantiles(centre: Tensor, offsets: Tensor, unit: Tensor, factors: Ten
         tensor([[[3.6867, 5.0000, 6.3133]]])
     """
     edges = [torch.addcmul(centre.unsqueeze(2), unit, offsets[..., middle, None])]
+    # Distances are positive, so that quantiles never cross.
     apart = softplus(offsets + WIDTH) * (unit * factors)
     for q in range(middle - 1, -1, -1):
         edges.insert(0, edges[0] - apart[..., q, None])

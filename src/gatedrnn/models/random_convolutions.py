@@ -29,7 +29,7 @@ EDGE = 1e-3
 """Width of a threshold's soft edge in units of what is convolved: a share of time then moves as little as its values
 do, where that of a hard edge would jump by a step with the last bit. Units are each series' own, since series of one
 set may differ a millionfold."""
-LEAST = 1e-12
+MIN_UNIT = 1e-12
 """The unit of a series that is 0 throughout."""
 GOLDEN = (math.sqrt(5) + 1) / 2
 """The golden ratio, whose multiples, modulo 1, spread quantiles evenly however many there are."""
@@ -43,6 +43,7 @@ def dilations_for(steps: int) -> list[int]:
         [1, 2, 3, 4, 5, 6, 7]
     """
     largest = max(1.0, (steps - 1) / (TAPS - 1))
+    # The addend keeps a power of two that rounding left just below a whole number.
     return sorted({int(2**exponent + 1e-9) for exponent in np.linspace(0, math.log2(largest), MAX_DILATIONS)})
 
 
@@ -90,7 +91,9 @@ class RandomConvolutions(nn.Module):
         maps, kernels, count = self.channels.shape
         drawn = torch.rand(maps, kernels, 2, generator=generator)
         most = math.log2(min(count, MAX_CHANNELS) + 1)
+        # Uniform on a logarithmic scale, as MiniRocket draws the number of channels.
         numbers = (2 ** (drawn[..., :1] * most)).long().clamp(1, count)
+        # The ranks of random numbers: the lowest ones are a random choice of channels without repetition.
         ranks = torch.rand(maps, kernels, count, generator=generator).argsort(-1).argsort(-1)
         self.channels.copy_(ranks < numbers)
         rows = torch.randint(len(series), (maps, kernels), generator=generator)
@@ -99,7 +102,7 @@ class RandomConvolutions(nn.Module):
             for row in rows[index].unique().tolist():
                 chosen = rows[index] == row
                 real = torch.ones_like(series[row][..., 0], dtype=torch.bool)
-                view = _viewed(series[row], real, self._of_differences(index))
+                view = _channels_first(series[row], real, self._of_differences(index))
                 response = self._convolved(view, index)[0, chosen]
                 each = zip(chosen.nonzero()[:, 0], response.double(), quantiles[index, chosen], strict=True)
                 for kernel, outputs, at in each:
@@ -109,8 +112,8 @@ class RandomConvolutions(nn.Module):
         """(batch, features) of series (batch, time, channels) whose padding is 0."""
         if mask is None:
             mask = torch.ones_like(series[..., 0], dtype=torch.bool)
-        pictures = [_viewed(series, mask, differences) for differences in (False, True)]
-        views, outputs = [(view, _edge(view, mask)) for view in pictures], []
+        inputs = [_channels_first(series, mask, differences) for differences in (False, True)]
+        views, outputs = [(view, _edge_width(view, mask)) for view in inputs], []
         share = (mask / mask.sum(1, keepdim=True).clamp(min=1)).to(series.dtype).unsqueeze(2)  # of each step
         for index, thresholds in enumerate(self.thresholds):
             view, edge = views[self._of_differences(index)]
@@ -133,24 +136,24 @@ class RandomConvolutions(nn.Module):
         return conv1d(view, weight, padding=dilation * (TAPS // 2), dilation=dilation)
 
 
-def _edge(view: Tensor, mask: Flags) -> Tensor:
+def _edge_width(view: Tensor, mask: Flags) -> Tensor:
     """(batch, 1, 1): the width of a threshold's edge, by the deviation of (batch, channels, time) over time."""
     real = mask.unsqueeze(1)
     count = real.sum(2, keepdim=True).clamp(min=1)
-    off = torch.where(real, view - view.sum(2, keepdim=True) / count, 0)
-    variance = (off.square().sum(2, keepdim=True) / count).mean(1, keepdim=True)
-    return (EDGE * variance.sqrt()).clamp(min=LEAST)
+    centred = torch.where(real, view - view.sum(2, keepdim=True) / count, 0)
+    variance = (centred.square().sum(2, keepdim=True) / count).mean(1, keepdim=True)
+    return (EDGE * variance.sqrt()).clamp(min=MIN_UNIT)
 
 
-def _viewed(series: Series, mask: Flags, differences: bool) -> Tensor:
+def _channels_first(series: Series, mask: Flags, differences: bool) -> Tensor:
     """(batch, channels, time): the series, or each step less the one before; 0 at the first step of those and in
     padding."""
     if differences:
-        picture = pad(series[:, 1:] - series[:, :-1], (0, 0, 1, 0))
+        values = pad(series[:, 1:] - series[:, :-1], (0, 0, 1, 0))
         real = mask & pad(mask[:, :-1], (1, 0), value=False)
     else:
-        picture, real = series, mask
-    return torch.where(real.unsqueeze(2), picture, 0).transpose(1, 2)
+        values, real = series, mask
+    return torch.where(real.unsqueeze(2), values, 0).transpose(1, 2)
 
 
 class ConvolutionPath(nn.Module):
@@ -188,7 +191,7 @@ class ConvolutionPath(nn.Module):
         return nn.functional.linear(self.features(values, mask), self.weight, self.bias)
 
 
-def mixed(logits: Tensor, linear: Tensor) -> Tensor:
+def log_mean_probability(logits: Tensor, linear: Tensor) -> Tensor:
     """The logarithm of the mean of two distributions, each from its logits (batch, labels)."""
     both = torch.stack([logits.log_softmax(1), linear.log_softmax(1)])
     return both.logsumexp(0) - math.log(2)

@@ -47,13 +47,13 @@ def season_of(
     All of it is shrunk towards 0 by what chance makes of such means (James and Stein), and 0 until each phase was seen.
     """
     half, time = season // 2, values.shape[1]
-    whole, there = torch.cat([past.values, values], 1), torch.cat([past.begun, begun], 1)
-    moving = avg_pool1d(whole.unsqueeze(1), season, 1)[:, 0]
+    with_past, started = torch.cat([past.values, values], 1), torch.cat([past.begun, begun], 1)
+    moving = avg_pool1d(with_past.unsqueeze(1), season, 1)[:, 0]
     if season % 2 == 0:  # as many steps before as after
         moving = (moving[:, 1:] + moving[:, :-1]) / 2
-    known = there[:, :time] * there[:, half : half + time]  # a series that has begun does not end
-    over = (whole[:, half : half + time] - moving) * known
-    by_phase = _by_phase(torch.stack([over, known, over.square()], 1), past.sums)
+    counted = started[:, :time] * started[:, half : half + time]  # a series that has begun does not end
+    excess = (with_past[:, half : half + time] - moving) * counted
+    by_phase = _by_phase(torch.stack([excess, counted, excess.square()], 1), past.sums)
     sums, counts, squares = by_phase.unbind(1)
     means = sums / counts.clamp(min=TINY)
     squared, seen = means.square(), (counts > 0).to(values.dtype)
@@ -64,18 +64,20 @@ def season_of(
     centre = mean / season
     spread = (of_means - season * centre.square()).clamp(min=TINY**2)
     error = within.clamp(min=0) / (count - season).clamp(min=1) / (count / season).clamp(min=1)
-    shrunk = torch.where(count > season, (1 - max(season - 3, 1) * error / spread).clamp(0, 1), 0.5)
-    shrunk, centre = (shrunk * (phases > season - 0.5)).unsqueeze(2), centre.unsqueeze(2)
+    # season - 3: the factor of James and Stein for means that are shrunk towards their own mean.
+    factor = torch.where(count > season, (1 - max(season - 3, 1) * error / spread).clamp(0, 1), 0.5)
+    # Half a phase of tolerance: the count is a sum in float32.
+    factor, centre = (factor * (phases > season - 0.5)).unsqueeze(2), centre.unsqueeze(2)
     phases_after = means[:, 1:].unfold(1, season, 1)  # (batch, time, season): after each step, the oldest first
 
     def of_steps_ahead(count: int, steps: int) -> Tensor:
         """(batch, the last `steps`, count): of the steps from the next one on."""
         ahead = phases_after[:, -steps:].index_select(2, constant(_phases_ahead, values, season, count))
-        return (ahead - centre[:, -steps:]) * shrunk[:, -steps:]
+        return (ahead - centre[:, -steps:]) * factor[:, -steps:]
 
-    after = SeasonPast(whole[:, time:], there[:, time:], by_phase[..., time:], totals[:, -1])
-    now = (phases_after[..., half - 1 : half] - centre) * shrunk
-    return now.squeeze(2), of_steps_ahead(horizon, origins), of_steps_ahead(min(horizon, SEASON_STEPS), time), after
+    after = SeasonPast(with_past[:, time:], started[:, time:], by_phase[..., time:], totals[:, -1])
+    current = (phases_after[..., half - 1 : half] - centre) * factor
+    return current.squeeze(2), of_steps_ahead(horizon, origins), of_steps_ahead(min(horizon, SEASON_STEPS), time), after
 
 
 def _by_phase(new: Tensor, before: Tensor) -> Tensor:

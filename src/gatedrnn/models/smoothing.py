@@ -17,16 +17,16 @@ from gatedrnn.kernels.backends import values_unknown
 from gatedrnn.models.constants import constant
 from gatedrnn.models.season_means import SEASON_STEPS, TINY, SeasonPast, season_of
 
-SMOOTHED = (0.1, 0.2, 0.35, 0.5, 0.75, 1.0)
+LEVEL_WEIGHTS = (0.1, 0.2, 0.35, 0.5, 0.75, 1.0)
 """Weights of the newest value in simple exponential smoothing; with 1 the last value."""
-HALVED = SMOOTHED[:-1]
+HALF_SLOPE = LEVEL_WEIGHTS[:-1]
 """Weights of the smoothers with half the slope of all values in the memory added: the Theta method."""
-DISCOUNTED = (0.5, 0.65, 0.8, 0.9, 0.95)
+LINE_WEIGHTS = (0.5, 0.65, 0.8, 0.9, 0.95)
 """Weights of a line by least squares, by which a value counts less than the next one; its slope is damped."""
 DAMPING = 0.85
-SMOOTHERS = len(SMOOTHED) + len(HALVED) + 1 + len(DISCOUNTED)
+SMOOTHERS = len(LEVEL_WEIGHTS) + len(HALF_SLOPE) + 1 + len(LINE_WEIGHTS)
 """The one is drift: the last value, and the mean change of the memory."""
-MEMORY, OF_ERRORS = 120, 12
+MEMORY, ERROR_STEPS = 120, 12
 """Steps that the filters look back; and those over which they are compared."""
 CHANGE_DECAY = 0.97
 """The factor by which a change counts less than the next one."""
@@ -51,7 +51,7 @@ class SmoothingPast:
     there: Tensor
     """(batch, MEMORY - 1): 1 from the first value on."""
     errors: Tensor
-    """(batch, SMOOTHERS + periods, OF_ERRORS - 1): how far each smoother, and each season, was off a step ahead."""
+    """(batch, SMOOTHERS + periods, ERROR_STEPS - 1): how far each smoother, and each season, was off a step ahead."""
     expected: Tensor
     """(batch, SMOOTHERS + periods): what each says of the next step."""
 
@@ -71,7 +71,7 @@ class SmoothingPast:
         kinds = SMOOTHERS + len(periods)
         return cls(
             zeros(1), zeros(max(kept, *periods)) + torch.nan, seasons,
-            zeros(MEMORY - 1), zeros(MEMORY - 1), zeros(kinds, OF_ERRORS - 1), zeros(kinds),
+            zeros(MEMORY - 1), zeros(MEMORY - 1), zeros(kinds, ERROR_STEPS - 1), zeros(kinds),
         )  # fmt: skip
 
     def tensors(self) -> dict[str, Tensor]:
@@ -94,7 +94,7 @@ class SmoothingPast:
                 seasons.setdefault(number, {})[field] = tensor
                 if field == "sums":
                     seasons[number][field] = tensor.unflatten(1, (3, -1))
-        parts["errors"] = parts["errors"].unflatten(1, (-1, OF_ERRORS - 1))
+        parts["errors"] = parts["errors"].unflatten(1, (-1, ERROR_STEPS - 1))
         return cls(**parts, seasons=[SeasonPast(**fields) for fields in seasons.values()])
 
 
@@ -138,18 +138,18 @@ class Smoothed:
     def ahead(self) -> Tensor:
         """(batch, origins, horizon, SMOOTHERS + periods): the forecast of each smoother, and of each season."""
         batch, origins, _ = self.seasons.shape
-        return said_ahead(*self.said()).unflatten(0, (batch, origins)).transpose(2, 3)
+        return smoother_forecasts(*self.forecast_terms()).unflatten(0, (batch, origins)).transpose(2, 3)
 
-    def said(self) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-        """Return the arguments of `said_ahead`, with one forecast an origin."""
-        distances = constant(_steps_of_slopes, self.levels, self.seasons.shape[2])
+    def forecast_terms(self) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+        """Return the arguments of `smoother_forecasts`, with one forecast an origin."""
+        distances = constant(_slope_distances, self.levels, self.seasons.shape[2])
         levels, slopes, seasons, repeated = (
             each.flatten(0, 1) for each in (self.levels, self.slopes, self.seasons, self.repeated)
         )
         return levels, slopes, distances, seasons, repeated
 
 
-def said_ahead(levels: Tensor, slopes: Tensor, distances: Tensor, seasons: Tensor, repeated: Tensor) -> Tensor:
+def smoother_forecasts(levels: Tensor, slopes: Tensor, distances: Tensor, seasons: Tensor, repeated: Tensor) -> Tensor:
     """Return the forecast of each smoother, and of each period, (forecasts, smoothers + periods, horizon).
 
     Args:
@@ -189,46 +189,46 @@ def smooth(
     time, size = units.shape[1], past.filled.shape[1]
     seen = (~units.isnan()).to(units.dtype)
     begun = (seen.cumsum(1) + past.begun).clamp(max=1)
-    whole = torch.cat([past.filled, filled(units, past.filled[:, -periods[0] :])], dim=1)
-    values = unadjusted = whole[:, size:].nan_to_num()
+    joined = torch.cat([past.filled, filled(units, past.filled[:, -periods[0] :])], dim=1)
+    values = unadjusted = joined[:, size:].nan_to_num()
     seasons: list[SeasonPast] = []
     ahead: list[Tensor] = []
     inputs: list[Tensor] = []
     of_seasons = [season for season in periods if season > 1]
-    for season, own in zip(of_seasons, past.seasons, strict=True):
-        now, later, first, own = season_of(values, begun, season, own, horizon, origins)
+    for season, season_past in zip(of_seasons, past.seasons, strict=True):
+        now, later, first, season_past = season_of(values, begun, season, season_past, horizon, origins)
         values = values - now
-        seasons.append(own)
+        seasons.append(season_past)
         ahead.append(later)
         inputs.append(first)
-    level = _Filtered(torch.cat([past.deseasonalised, values * begun], 1), torch.cat([past.there, begun], 1))
+    level = _Filters(torch.cat([past.deseasonalised, values * begun], 1), torch.cat([past.there, begun], 1))
     next_step, last = level.ahead(1), level.ahead(horizon)
-    next_ones = torch.cat([next_step, *(repeated(whole, season, 1, time) for season in periods)], dim=2).nan_to_num()
+    next_ones = torch.cat([next_step, *(repeated(joined, season, 1, time) for season in periods)], dim=2).nan_to_num()
     expected = torch.cat([past.expected.unsqueeze(1), next_ones], dim=1)[:, :-1]
-    true = torch.cat(
+    targets = torch.cat(
         [values.unsqueeze(2).expand_as(next_step), unadjusted.unsqueeze(2).expand(-1, -1, len(periods))], dim=2
     )
-    off = (expected - true).abs() * level.there[:, MEMORY - 2 : -1].unsqueeze(2)
-    errors = torch.cat([past.errors, off.transpose(1, 2)], dim=2)
-    relative = _relative(errors)
+    step_errors = (expected - targets).abs() * level.there[:, MEMORY - 2 : -1].unsqueeze(2)
+    errors = torch.cat([past.errors, step_errors.transpose(1, 2)], dim=2)
+    relative = _log_relative_errors(errors)
     now, change, lags = values.unsqueeze(2), level.change.unsqueeze(2), lags_of(periods)
-    before, there = (
+    before, known = (
         of[:, MEMORY - lags : -1].unfold(1, lags - 1, 1) for of in (level.values, level.there)
     )  # fmt: skip
-    distances = torch.cat([(before - now) * there, next_step - now, last - now, *inputs, level.slopes_read], dim=2)
-    read, compressed = lags - 1 + 2 * SMOOTHERS, _compressed(distances / change)
+    distances = torch.cat([(before - now) * known, next_step - now, last - now, *inputs, level.slopes_read], dim=2)
+    split, compressed = lags - 1 + 2 * SMOOTHERS, _asinh(distances / change)
     features = [
-        compressed[..., :read], relative, compressed[..., read:-2], level.count.clamp(min=1).log().unsqueeze(2) / 3,
+        compressed[..., :split], relative, compressed[..., split:-2], level.count.clamp(min=1).log().unsqueeze(2) / 3,
         change / (level.spread.unsqueeze(2) + change), compressed[..., -2:], (1 - seen).unsqueeze(2),
     ]  # fmt: skip
     smoothed = Smoothed(
         torch.cat(features, dim=2), level.levels[:, -origins:], level.slopes[:, -origins:],
         sum(ahead[1:], ahead[0]) if ahead else values.new_zeros(values.shape[0], origins, horizon),
-        torch.stack([repeated(whole, season, horizon, origins) for season in periods], 2).nan_to_num(),
-        relative[:, -origins:], level.change, _recent(whole, kept, origins),
+        torch.stack([repeated(joined, season, horizon, origins) for season in periods], 2).nan_to_num(),
+        relative[:, -origins:], level.change, _recent_differences(joined, kept, origins),
     )  # fmt: skip
     return smoothed, SmoothingPast(
-        begun[:, -1:], whole[:, time:], seasons, level.values[:, time:], level.there[:, time:], errors[:, :, time:],
+        begun[:, -1:], joined[:, time:], seasons, level.values[:, time:], level.there[:, time:], errors[:, :, time:],
         next_ones[:, -1],
     )  # fmt: skip
 
@@ -248,8 +248,8 @@ def filled(values: Tensor, past: Tensor) -> Tensor:
     cycles = torch.arange(padded.shape[1], device=values.device)[:, None]
     latest = _running_maximum(torch.where(padded.isnan(), -1, cycles))
     by_season = padded.gather(1, latest.clamp(min=0)).flatten(1)[:, :steps]
-    there = torch.where(by_season.isnan(), -1, torch.arange(steps, device=values.device))
-    return by_season.gather(1, _running_maximum(there).clamp(min=0))[:, season:]
+    last_known = torch.where(by_season.isnan(), -1, torch.arange(steps, device=values.device))
+    return by_season.gather(1, _running_maximum(last_known).clamp(min=0))[:, season:]
 
 
 def _running_maximum(numbers: Tensor) -> Tensor:
@@ -261,7 +261,7 @@ def _running_maximum(numbers: Tensor) -> Tensor:
     return numbers.unsqueeze(1).masked_fill(later.view(1, count, count, *[1] * (numbers.ndim - 2)), -1).amax(2)
 
 
-class _Filtered:
+class _Filters:
     """Levels and slopes of values without their seasons, after each step.
 
     Args:
@@ -271,9 +271,10 @@ class _Filtered:
 
     def __init__(self, values: Tensor, there: Tensor) -> None:
         self.values, self.there = values, there
-        both, batch = _sums(torch.cat([values, there]), constant(_memory_weights, values)), values.shape[0]
+        # Values and counts in one product.
+        both, batch = _filtered(torch.cat([values, there]), constant(_memory_weights, values)), values.shape[0]
         of_values, of_there = both[:batch], both[batch:]
-        count, kinds, halved = len(DISCOUNTED) + 1, len(SMOOTHED), len(HALVED)
+        count, kinds, halved = len(LINE_WEIGHTS) + 1, len(LEVEL_WEIGHTS), len(HALF_SLOPE)
         level = of_values[..., :kinds] / of_there[..., :kinds].clamp(min=TINY)
         y0, y1, _ = of_values[..., kinds:].split(count, 2)
         s0, s1, s2 = of_there[..., kinds:].split(count, 2)
@@ -283,7 +284,7 @@ class _Filtered:
         moved, last = (values[:, 1:] - values[:, :-1]) * there[:, :-1], values[:, MEMORY - 1 :].unsqueeze(2)
         every, each, decay = (constant(make, values) for make in (_every_value, _every_change, _change_weights))
         moves = s0[..., -1:] - there[:, MEMORY - 1 :].unsqueeze(2)
-        drift = _sums(moved, each) / moves.clamp(min=1)
+        drift = _filtered(moved, each) / moves.clamp(min=1)
         self.levels = torch.cat([level, level[..., :halved], last, line[..., :-1]], 2)
         """(batch, time, SMOOTHERS)."""
         half = (slope[..., -1:] / 2).expand(-1, -1, halved)
@@ -293,18 +294,18 @@ class _Filtered:
         self.count = s0[..., -1]
         """(batch, time): steps in the memory."""
         total, seen = y0[..., -1], self.count.clamp(min=1)
-        self.spread = (_sums(values.square(), every)[..., 0] / seen - (total / seen).square()).clamp(min=0).sqrt()
+        self.spread = (_filtered(values.square(), every)[..., 0] / seen - (total / seen).square()).clamp(min=0).sqrt()
         """(batch, time): deviation of the values in the memory."""
-        changed = _sums(moved.abs(), decay) / _sums(there[:, :-1], decay).clamp(min=TINY)
+        changed = _filtered(moved.abs(), decay) / _filtered(there[:, :-1], decay).clamp(min=TINY)
         self.change = changed[..., 0].clamp(min=MIN_CHANGE)
         """(batch, time)."""
 
     def ahead(self, step: int) -> Tensor:
         """(batch, time, SMOOTHERS): what each says of the step so far ahead."""
-        return self.levels + self.slopes * constant(_steps_of_slopes, self.levels, step)[:, -1]
+        return self.levels + self.slopes * constant(_slope_distances, self.levels, step)[:, -1]
 
 
-def _compressed(x: Tensor) -> Tensor:
+def _asinh(x: Tensor) -> Tensor:
     """The inverse hyperbolic sine, which grows as a logarithm on either side.
 
     torch's own takes six times as long for a window, and is one call of a stream's step and one node of a graph.
@@ -315,7 +316,7 @@ def _compressed(x: Tensor) -> Tensor:
     return torch.copysign(torch.log1p(size + size * (size / (1 + (size * size + 1).sqrt()))), x)
 
 
-def _sums(values: Tensor, weights: Tensor) -> Tensor:
+def _filtered(values: Tensor, weights: Tensor) -> Tensor:
     """(batch, time) by (memory, kinds) to (batch, time - memory + 1, kinds): after each step, weighted sums of the
     memory."""
     memory, kinds = weights.shape
@@ -329,9 +330,10 @@ def _sums(values: Tensor, weights: Tensor) -> Tensor:
 def _memory_weights(device: torch.device) -> Tensor:
     """(MEMORY, kinds), the oldest value first: of each level, and of each line, times its age to the power of 0, of 1
     (negative) and of 2; the last line weighs all values alike."""
+    # Powers in float64, rounded once: age^2 times a small weight loses digits in float32.
     age = torch.arange(MEMORY, dtype=torch.float64, device=device)
-    levels = torch.stack([(1 - weight) ** age for weight in SMOOTHED])
-    lines = torch.stack([weight**age for weight in (*DISCOUNTED, 1.0)])
+    levels = torch.stack([(1 - weight) ** age for weight in LEVEL_WEIGHTS])
+    lines = torch.stack([weight**age for weight in (*LINE_WEIGHTS, 1.0)])
     return torch.cat([levels, lines, -age * lines, age**2 * lines]).float().flip(1).t()
 
 
@@ -351,25 +353,26 @@ def _every_change(device: torch.device) -> Tensor:
     return torch.ones(MEMORY - 1, 1, device=device)
 
 
-def _steps_of_slopes(device: torch.device, horizon: int) -> Tensor:
+def _slope_distances(device: torch.device, horizon: int) -> Tensor:
     """(SMOOTHERS, horizon): how many slopes lie between a level and a step ahead."""
     steps = torch.arange(1, horizon + 1, dtype=torch.float64, device=device)[None]
     damped = DAMPING * (1 - DAMPING**steps) / (1 - DAMPING)
-    straight, bent = SMOOTHERS - len(DISCOUNTED), len(DISCOUNTED)
+    straight, bent = SMOOTHERS - len(LINE_WEIGHTS), len(LINE_WEIGHTS)
     return torch.cat([steps.expand(straight, -1), damped.expand(bent, -1)]).float()
 
 
-def _relative(errors: Tensor) -> Tensor:
+def _log_relative_errors(errors: Tensor) -> Tensor:
     """(batch, time, smoothers + periods): the logarithm of each one's recent error in units of their mean, above -2.3.
 
     Args:
-        errors: (batch, smoothers + periods, OF_ERRORS - 1 + time).
+        errors: (batch, smoothers + periods, ERROR_STEPS - 1 + time).
     """
-    steps = errors.shape[2] - OF_ERRORS + 1
+    steps = errors.shape[2] - ERROR_STEPS + 1
+    # Twelve by way of two and four: four additions a step instead of eleven.
     pairs = errors[..., 1:] + errors[..., :-1]
     fours = pairs[..., 2:] + pairs[..., :-2]
     twelve = fours[..., :steps] + fours[..., 4 : steps + 4] + fours[..., 8 : steps + 8]
-    recent = (twelve / OF_ERRORS).transpose(1, 2) + TINY
+    recent = (twelve / ERROR_STEPS).transpose(1, 2) + TINY
     return (recent / recent.mean(2, keepdim=True) + 0.1).log()
 
 
@@ -386,7 +389,7 @@ def repeated(values: Tensor, season: int, horizon: int, origins: int) -> Tensor:
     return season_before if count == horizon else torch.cat([season_before] * -(-horizon // count), 2)[..., :horizon]
 
 
-def _recent(values: Tensor, kept: int, origins: int) -> Tensor:
+def _recent_differences(values: Tensor, kept: int, origins: int) -> Tensor:
     """(batch, origins, kept): the last values before each of the last steps, less the last of them."""
     if not kept:
         return values.new_zeros(values.shape[0], origins, 0)

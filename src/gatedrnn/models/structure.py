@@ -146,7 +146,9 @@ def multiply_adds(part: BackbonePart, features: int, steps: int) -> int:
     if device.type == "meta":
         return 0
     was_training = part.training
+    # As plain products: the counter has no formula for torch's fused attention on a CPU.
     with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
         part.eval().call(torch.zeros(1, steps, features, device=device), None)
     part.train(was_training)
+    # torch counts two FLOPs for a multiply-add.
     return round(counter.get_total_flops() / 2 / steps)

@@ -19,9 +19,9 @@ SIZES = (
     "static_size", "linear_size", "future_size",
 )  # fmt: skip
 """Fields that are a size of some tensor."""
-FREE = 1 << 16
+ALWAYS_ALLOWED = 1 << 16
 """A size that is allowed whatever the weights are: a field may have no part in a model."""
-FREE_LAYERS = 64
+ALWAYS_ALLOWED_LAYERS = 64
 """Layers that are allowed whatever the weights are: transformers loads files that hold only some of them."""
 
 
@@ -29,8 +29,8 @@ def shapes_of(place: Path) -> dict[str, tuple[int, ...]]:
     """The shapes of a folder's weights by name, from the headers of its safetensors files."""
     shapes: dict[str, tuple[int, ...]] = {}
     for file in sorted(place.glob("*.safetensors")):
-        with safe_open(file, "pt") as held:
-            shapes |= {name: tuple(held.get_slice(name).get_shape()) for name in held.keys()}
+        with safe_open(file, "pt") as weights:
+            shapes |= {name: tuple(weights.get_slice(name).get_shape()) for name in weights.keys()}
     return shapes
 
 
@@ -48,15 +48,15 @@ def check_counts(place: Path) -> None:
     elements = sum(torch.Size(shape).numel() for shape in shapes.values())
     sizes = {name: config.get(name) for name in SIZES}
     sizes |= {f"linear_path: {name}": size for name, size in (config.get("linear_path") or {}).items()}
-    most_layers = max(FREE_LAYERS, len(shapes))
-    asked = [(name, config.get(name), most_layers) for name in COUNTS]
-    asked += [(name, size, max(FREE, elements)) for name, size in sizes.items()]
-    for name, size, most in asked:
-        if isinstance(size, int) and size > most:
-            raise _unlike(place, f"{name} is {size:,}, and there are {len(shapes):,} tensors of {elements:,} numbers")
+    max_layers = max(ALWAYS_ALLOWED_LAYERS, len(shapes))
+    limits = [(name, config.get(name), max_layers) for name in COUNTS]
+    limits += [(name, size, max(ALWAYS_ALLOWED, elements)) for name, size in sizes.items()]
+    for name, size, limit in limits:
+        if isinstance(size, int) and size > limit:
+            raise _mismatch(place, f"{name} is {size:,}, and there are {len(shapes):,} tensors of {elements:,} numbers")
     layers, members = (config.get(name, 1) for name in COUNTS)
-    if isinstance(layers, int) and isinstance(members, int) and layers * members > most_layers:
-        raise _unlike(place, f"{layers:,} layers of {members:,} members, and there are {len(shapes):,} tensors")
+    if isinstance(layers, int) and isinstance(members, int) and layers * members > max_layers:
+        raise _mismatch(place, f"{layers:,} layers of {members:,} members, and there are {len(shapes):,} tensors")
 
 
 def check_weights(kind: type[PreTrainedModel], place: Path) -> None:
@@ -71,16 +71,17 @@ def check_weights(kind: type[PreTrainedModel], place: Path) -> None:
         raise DataError(f"{place}: cannot be loaded: it has no weights in .safetensors files, and pickles are not read")
     check_counts(place)
     config_class: Any = kind.config_class
+    # No memory is taken, whatever sizes the configuration asks for.
     with torch.device("meta"):
         model = kind(config_class.from_pretrained(place, local_files_only=True))
-    asked = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
+    wanted = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
     tied = set(getattr(model, "all_tied_weights_keys", {}))
-    for name in sorted(shapes.keys() | asked.keys()):
-        if shapes.get(name) != asked.get(name) and not (name in tied and name not in shapes):
-            raise _unlike(place, f"{name} is {_shown(shapes.get(name))}, and {_shown(asked.get(name))} is asked for")
+    for name in sorted(shapes.keys() | wanted.keys()):
+        if shapes.get(name) != wanted.get(name) and not (name in tied and name not in shapes):
+            raise _mismatch(place, f"{name} is {_shown(shapes.get(name))}, and {_shown(wanted.get(name))} is asked for")
 
 
-def _unlike(place: Path, what: str) -> DataError:
+def _mismatch(place: Path, what: str) -> DataError:
     return DataError(f"{place}: its weights are not those of its config.json: {what}")
 
 

@@ -205,7 +205,7 @@ class _Task:
 
         def quantiles(past: Tensor, deviation: Tensor) -> tuple[Scale, Tensor]:
             scale = Scale.of(past, deviation)
-            units = _without_gaps_by_season(scale.units(past), self.seasons[0])[:, -context:]
+            units = _without_gaps_by_season(scale.normalise(past), self.seasons[0])[:, -context:]
             edges = torch.cat([units[:, :1].expand(-1, (KERNEL - 1) // 2), units], dim=1)
             edges = torch.cat([edges, units[:, -1:].expand(-1, KERNEL // 2)], dim=1)
             trend = edges.unfold(1, KERNEL, 1).mean(2)
@@ -218,7 +218,7 @@ class _Task:
         for step in range(STEPS):
             batch = one_origin.batch(0, step // steps, step % steps, BATCH)
             scale, fitted = quantiles(batch["past_values"], batch["deviation"])
-            true = scale.units(batch["labels"])
+            true = scale.normalise(batch["labels"])
             error = (true.unsqueeze(-1) - fitted).nan_to_num()
             loss = torch.maximum(levels * error, (levels - 1) * error).mean()
             optimizer.zero_grad()
@@ -229,7 +229,7 @@ class _Task:
             with torch.no_grad():
                 batch = windows.collate(places)
                 scale, fitted = quantiles(batch["past_values"], batch["deviation"])
-            return np.sort(scale.original(fitted).numpy(), axis=2)
+            return np.sort(scale.denormalise(fitted).numpy(), axis=2)
 
         return Fitted((2 * context + 1) * horizon * len(levels), forecast, refits=False)
 
@@ -244,7 +244,7 @@ class _Task:
         one_origin = self._training_windows()
         batch = one_origin.collate(_some(one_origin, MAX_ROWS // min(horizon, 24)))
         scale, features, naive = _lags(batch, season, horizon)
-        true = scale.units(batch["labels"]).numpy() - naive
+        true = scale.normalise(batch["labels"]).numpy() - naive
         random = np.random.default_rng(0)
         rows = random.permutation(np.flatnonzero(~np.isnan(true).ravel()))[:MAX_ROWS]
         table, target = features.reshape(-1, features.shape[2])[rows], true.ravel()[rows]
@@ -261,7 +261,7 @@ class _Task:
             flat = features.reshape(-1, features.shape[2])
             added = np.stack([model.booster_.predict(flat) for model in models], axis=1)
             units = naive[..., None] + np.sort(added, axis=1).reshape(*naive.shape, len(models))
-            return scale.original(torch.from_numpy(units)).numpy()
+            return scale.denormalise(torch.from_numpy(units)).numpy()
 
         leaves = sum(tree["num_leaves"] for model in models for tree in model.booster_.dump_model()["tree_info"])
         return Fitted(leaves, forecast, refits=False)
@@ -338,7 +338,7 @@ def _lags(batch: Batch, season: int, horizon: int) -> tuple[Scale, np.ndarray, n
     (rows, horizon), in units of the window.
     """
     scale = Scale.of(batch["past_values"], batch["deviation"])
-    units = _without_gaps_by_season(scale.units(batch["past_values"]), season).numpy()
+    units = _without_gaps_by_season(scale.normalise(batch["past_values"]), season).numpy()
     width = max(season, 1)
     recent = np.pad(units, ((0, 0), (max(0, 3 * width - units.shape[1]), 0)))
     steps = np.arange(horizon)

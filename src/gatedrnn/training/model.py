@@ -95,7 +95,7 @@ def _errors(
     effects, origins = effects_of(regression, batch.get("known_covariates"), batch["deviation"]), train.origins
     values = effects.of(slice(train.context)).removed(batch["past_values"])
     scale = Scale.of(values, batch["deviation"], logs=True)
-    units, labels = scale.units(values), scale.units(effects.of(slice(train.context, None)).removed(batch["labels"]))
+    units, labels = map(scale.normalise, (values, effects.of(slice(train.context, None)).removed(batch["labels"])))
     smoothed, _ = smooth(units, config.periods, config.horizon, SmoothingPast.empty(units, config.periods, 0), origins)
     future = torch.cat([units[:, units.shape[1] - origins + 1 :], labels], dim=1).unfold(1, config.horizon, 1)
     change = smoothed.change[:, -origins:, None, None]

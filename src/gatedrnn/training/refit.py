@@ -60,13 +60,13 @@ def errors_of(model: GatedRNNForForecasting, windows: Windows, shrinkages: Seque
         batch = {name: tensor.to(model.device) for name, tensor in windows.collate(rows).items()}
         labels, unit = batch.pop("labels"), torch.from_numpy(windows.naive_error[rows[:, 0], None])
         read = model.read(**cast(dict[str, Any], batch))
-        true = read.units(labels)
+        true = read.normalise(labels)
         for shrinkage, into in zip(shrinkages, errors, strict=True):
             each = model.of_members(read.states, read.smoothed, read.ahead, shrinkage)
             quantiles = averaged(each)[:, 0]
             median, widths = quantiles[..., middle], torch.diff(quantiles, dim=2)
             distances = torch.cat([widths[..., :middle], torch.ones_like(widths[..., :1]), widths[..., middle:]], dim=2)
-            original = model.bounded(read.original(quantiles[:, None]))[:, 0, :, middle]
+            original = model.bounded(read.denormalise(quantiles[:, None]))[:, 0, :, middle]
             scaled = (original - labels).abs().cpu() / unit
             into.append(Errors(*(part.cpu().numpy() for part in (scaled, true - median, distances))))
     return [Errors(*map(np.concatenate, zip(*parts, strict=True))) for parts in errors]

@@ -66,15 +66,15 @@ def test_a_new_model_weighs_its_smoothers_by_their_errors(linear_size):
     for values in (windows()["past_values"], windows()["past_values"].abs() + 20):
         scale = Scale.of(values, logs=True)
         assert scale.logged.all() == (values.nan_to_num(1.0) > 0).all()
-        past = SmoothingPast.empty(scale.units(values), [4, 7], 0)
-        smoothed, _ = smooth(scale.units(values), [4, 7], 5, past, 1)
+        past = SmoothingPast.empty(scale.normalise(values), [4, 7], 0)
+        smoothed, _ = smooth(scale.normalise(values), [4, 7], 5, past, 1)
         steps = torch.arange(1, 6)
         powers = smoothed.errors.exp().unsqueeze(2) ** (-SHARPNESS / steps.sqrt()).unsqueeze(1)
         said = (smoothed.ahead() * powers / powers.sum(-1, keepdim=True)).sum(-1)
-        found, expected = model.predict(values), scale.original(said)[:, 0]
+        found, expected = model.predict(values), scale.denormalise(said)[:, 0]
         assert_equal_within(found[..., 1], expected, torch.float32, "median")
         unit = smoothed.change[:, -1:] * 1.3133 * steps.sqrt()
-        upper = scale.original(said + unit[:, None])[:, 0]
+        upper = scale.denormalise(said + unit[:, None])[:, 0]
         torch.testing.assert_close(found[..., 2], upper, rtol=1e-4, atol=1e-3)
     nan = float("nan")
     found = naive_forecast(torch.tensor([[1.0, 2.0, 3.0, nan], [nan, 4.0, nan, 6.0]]), 2, 3)
@@ -150,8 +150,8 @@ def test_members_forecast_the_mean_of_their_quantiles_in_units_of_the_window_and
     parts = [alone(model, member) for member in range(3)]
     for values in (windows()["past_values"], windows()["past_values"].abs() + 20):
         scale, found = model.scale_of(values), model.predict(values)
-        each = [scale.units(one.predict(values)) for one in parts]
-        torch.testing.assert_close(scale.units(found), sum(each) / 3, atol=1e-5, rtol=1e-5)
+        each = [scale.normalise(one.predict(values)) for one in parts]
+        torch.testing.assert_close(scale.normalise(found), sum(each) / 3, atol=1e-5, rtol=1e-5)
         assert not torch.allclose(each[0], each[1]) and (found.diff(dim=2) > 0).all()
     training = model.train()(values, labels=labels).loss
     evaluated = model.eval()(values, labels=labels).loss

@@ -11,7 +11,7 @@ from torch import nn
 
 from gatedrnn.models import GatedRNNConfig, GatedRNNForSequenceClassification, GatedRNNForTokenClassification
 from gatedrnn.models.convolution import StepNorm
-from gatedrnn.models.random_convolutions import EDGE, KERNELS, RandomConvolutions, dilations_for, mixed
+from gatedrnn.models.random_convolutions import EDGE, KERNELS, RandomConvolutions, dilations_for, log_mean_probability
 from gatedrnn.models.structure import count_parameters
 
 STEPS, CHANNELS = 17, 3
@@ -83,7 +83,7 @@ def test_features_are_shares_of_time_above_thresholds(channels):
 def test_the_two_answers_weigh_alike():
     one, other = torch.randn(4, 3), torch.randn(4, 3)
     expected = (one.softmax(1) + other.softmax(1)) / 2
-    torch.testing.assert_close(mixed(one, other).softmax(1), expected)
+    torch.testing.assert_close(log_mean_probability(one, other).softmax(1), expected)
     model, values = model_of(), series()
     whole = model(input_values=values).logits.softmax(1)
     path = model.linear_path(values, None).softmax(1)

@@ -8,11 +8,11 @@ from tolerances import assert_equal_within
 from gatedrnn.models.season_means import FORGETTING
 from gatedrnn.models.smoothing import (
     DAMPING,
-    DISCOUNTED,
-    HALVED,
+    ERROR_STEPS,
+    HALF_SLOPE,
+    LEVEL_WEIGHTS,
+    LINE_WEIGHTS,
     MEMORY,
-    OF_ERRORS,
-    SMOOTHED,
     SmoothingPast,
     features_of,
     filled,
@@ -71,11 +71,11 @@ def forecasts(values):
     """(HORIZON, smoothers) after values without a season."""
     values, steps = values[-MEMORY:], np.arange(1, HORIZON + 1)
     trend = line(values, 1.0)[1] / 2
-    found = [np.full(HORIZON, weighted(values, 1 - weight)) for weight in SMOOTHED]
-    found += [weighted(values, 1 - weight) + trend * steps for weight in HALVED]
+    found = [np.full(HORIZON, weighted(values, 1 - weight)) for weight in LEVEL_WEIGHTS]
+    found += [weighted(values, 1 - weight) + trend * steps for weight in HALF_SLOPE]
     found.append(values[-1] + (values[-1] - values[0]) / max(len(values) - 1, 1) * steps)
     damped = np.cumsum(DAMPING**steps)
-    found += [level + slope * damped for level, slope in (line(values, weight) for weight in DISCOUNTED)]
+    found += [level + slope * damped for level, slope in (line(values, weight) for weight in LINE_WEIGHTS)]
     return np.stack(found, 1)
 
 
@@ -99,8 +99,8 @@ def test_errors_are_those_of_the_last_dozen_forecasts_a_step_ahead():
     values, step = series(1), 40
     whole, _ = read(values, [1], [])
     own = values[1].double().numpy()
-    said = [np.append(forecasts(own[:now])[0], own[now - 1]) for now in range(step - OF_ERRORS + 1, step + 1)]
-    mean = np.abs(np.array(said) - own[step - OF_ERRORS + 1 : step + 1, None]).mean(0)
+    said = [np.append(forecasts(own[:now])[0], own[now - 1]) for now in range(step - ERROR_STEPS + 1, step + 1)]
+    mean = np.abs(np.array(said) - own[step - ERROR_STEPS + 1 : step + 1, None]).mean(0)
     assert_equal_within(whole["errors"][1, step], np.log(mean / mean.mean() + 0.1), torch.float32, "errors")
 
 

@@ -6,10 +6,10 @@ import torch
 
 from gatedrnn.data import data_settings, load_task
 from gatedrnn.models import GatedRNNForecastConfig, GatedRNNForForecasting
-from gatedrnn.models.smoothing import MIN_CHANGE, SMOOTHED, SMOOTHERS
+from gatedrnn.models.smoothing import LEVEL_WEIGHTS, MIN_CHANGE, SMOOTHERS
 from gatedrnn.training.model import FARTHEST, LEAST, PRIOR, typical_errors
 
-LAST = SMOOTHED.index(1.0)
+LAST = LEVEL_WEIGHTS.index(1.0)
 """The smoother that is the last value."""
 
 
@@ -43,7 +43,7 @@ def test_they_are_the_mean_errors_by_step_from_every_origin_of_training(series, 
             window[max(0, -start) :] = series[max(0, start) : origin]
             with torch.no_grad():
                 read = model.read(torch.from_numpy(window[None]), scale=scale)
-                ahead = read.scale.original(read.smoothed.ahead()[:, 0].double())[0].numpy()
+                ahead = read.scale.denormalise(read.smoothed.ahead()[:, 0].double())[0].numpy()
             unit = float(read.smoothed.change[0, -1] * read.scale.deviation[0, 0])
             if read.smoothed.change[0, -1] <= MIN_CHANGE:  # there was none yet
                 continue
@@ -82,7 +82,7 @@ def test_a_new_model_follows_the_smoother_that_has_done_best():
         config.typical_errors = [[-5.0 if kind == best else 0.0 for kind in range(kinds)]] * 2
         model = GatedRNNForForecasting(config).eval()
         read = model.read(values.double())
-        expected = read.scale.original(read.smoothed.ahead()[..., best].double().unsqueeze(-1))[0, 0, :, 0]
+        expected = read.scale.denormalise(read.smoothed.ahead()[..., best].double().unsqueeze(-1))[0, 0, :, 0]
         torch.testing.assert_close(model.predict(values)[0, :, 1], expected, rtol=1e-4, atol=1e-4)
     with pytest.raises(Exception, match="typical_errors must be 2 lists of"):
         GatedRNNForecastConfig(horizon=2, typical_errors=[[0.0]])
