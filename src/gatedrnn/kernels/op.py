@@ -14,6 +14,8 @@ from typing import Any, TypeAlias, get_type_hints
 import torch
 from torch import Tensor
 
+from gatedrnn.kernels.backends import DTYPES, has_cpu_kernels, plain_torch_only
+
 Gradients: TypeAlias = Sequence[Tensor | None]
 Backward: TypeAlias = Callable[..., Gradients]
 """`backward(upstream, saved, needed, **arguments)`: gradients of an operation's differentiable arguments, in order.
@@ -55,6 +57,11 @@ def operation(
     registered.register_fake(grouped(fake))
     FLOPS[name] = grouped(flops)
     return registered
+
+
+def has_kernel(x: Tensor) -> bool:
+    """Whether an operation whose kernel is for a CPU alone can take x; elsewhere its form in plain torch runs."""
+    return x.dtype in DTYPES and has_cpu_kernels(x.device) and not plain_torch_only()
 
 
 def register_gradient(

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from gatedrnn.kernels.backends import DTYPES, has_cpu_kernels, observed, plain_torch_only
-from gatedrnn.kernels.op import Gradients, elementwise, operation, register_gradient, through
+from gatedrnn.kernels.backends import observed
+from gatedrnn.kernels.op import Gradients, elementwise, has_kernel, operation, register_gradient, through
 from gatedrnn.models.smoothing import smoother_forecasts
 
 
@@ -57,7 +57,7 @@ def mix(mixture: Mixture) -> Tensor:
     """
     wide = torch.promote_types(mixture.learned.dtype, torch.float32)
     given = Mixture(*(None if each is None else each.to(wide).contiguous() for each in mixture))  # type: ignore[arg-type]
-    if wide not in DTYPES or not has_cpu_kernels(given.learned.device) or plain_torch_only():
+    if not has_kernel(given.learned):
         return given.in_torch()
     # A stream waits for its forecast: an operation's dispatch would take a third of the time.
     mixed: Tensor = (mixture_op(*given) if torch.is_grad_enabled() or observed(given.learned) else _run(given))[0]

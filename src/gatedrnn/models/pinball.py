@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from gatedrnn.kernels.backends import DTYPES, has_cpu_kernels, plain_torch_only
-from gatedrnn.kernels.op import Gradients, elementwise, operation, register_gradient, through
+from gatedrnn.kernels.op import Gradients, elementwise, has_kernel, operation, register_gradient, through
 from gatedrnn.shapes import Flags
 
 
@@ -41,7 +40,7 @@ def pinball_loss(
     # The gradient comes with the loss, in one pass over the forecast; evaluation does without it.
     differentiated = torch.is_grad_enabled() and forecast.requires_grad
     given = Scored(forecast.to(wide).contiguous(), scale, future, unit, levels.to(wide), counted, differentiated)
-    if wide in DTYPES and has_cpu_kernels(forecast.device) and not plain_torch_only():
+    if has_kernel(given.forecast):
         loss: Tensor = pinball_op(*given)[0]
         return loss
     return given.in_torch()

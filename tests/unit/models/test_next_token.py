@@ -80,3 +80,18 @@ def test_the_logits_of_a_large_batch_are_never_in_memory_at_once_and_are_differe
     assert set(seen) == {5, 2} and len(seen) == 7 * 3  # logits of both, and the gradient of the rows
     assert torch.autograd.gradgradcheck(lambda h, w: next_token_loss(h, w, labels), (hidden, weight))
     assert_equal_within(found, torchs_loss(hidden, weight, labels), torch.float64, "loss")
+
+
+def test_a_frozen_weight_has_no_gradient_computed_and_its_inputs_have_torchs(monkeypatch):
+    """A frozen table of embeddings, shared with the head, would cost as much as one that is trained."""
+    monkeypatch.setattr(loss, "CHUNK", 5 * 37)
+    monkeypatch.setattr(loss, "add_weight_grad", lambda *_: pytest.fail("a gradient of the weight is computed"))
+    hidden, weight, labels = problem()
+    weight.requires_grad_(False)
+    ours, theirs = (
+        torch.autograd.grad(function(hidden, weight, labels), hidden)[0] for function in (next_token_loss, torchs_loss)
+    )
+    assert_equal_within(ours, theirs, torch.float64, "gradient of the rows", gradient=True)
+    hidden, weight = hidden.detach(), weight.requires_grad_()
+    with pytest.raises(pytest.fail.Exception):
+        next_token_loss(hidden, weight, labels)

@@ -6,6 +6,7 @@ import torch
 from covering import over
 from tolerances import assert_equal_within
 
+from gatedrnn.kernels.cpu.threads import WORTH_A_THREAD
 from gatedrnn.models.pinball import Scored, pinball_loss
 
 
@@ -83,3 +84,17 @@ def test_a_large_value_loses_no_digit_of_the_loss_and_no_label_at_all_costs_noth
 def test_the_form_without_a_kernel_has_the_same_loss(dtype, quantiles):
     problem = scoring_problem(dtype, quantiles=quantiles)
     assert_equal_within(Scored(**problem, differentiated=True).in_torch(), pinball_loss(**problem), dtype, "loss")
+
+
+def test_two_threads_change_no_bit_of_the_loss_or_its_gradient():
+    problem = scoring_problem(torch.float32, batch=40, origins=16, horizon=24)
+    assert problem["forecast"].numel() > WORTH_A_THREAD
+    before, results = torch.get_num_threads(), []
+    try:
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            loss = pinball_loss(**problem)
+            results.append((loss, *torch.autograd.grad(loss, problem["forecast"])))
+    finally:
+        torch.set_num_threads(before)
+    assert all(torch.equal(one, two) for one, two in zip(*results, strict=True))

@@ -196,6 +196,22 @@ def test_narrow_numbers_are_summed_up_in_float32(backend, dtype):
     assert torch.equal(torch.cat(parts, dim=1), h) and torch.equal(state, last)
 
 
+@over(backend=BACKENDS, reverse=(False, True))
+def test_float16_obeys_float32_in_numbers_and_gradients_whatever_its_strides(backend, reverse):
+    arguments = problem(2, 63, 5, torch.float16)
+    grads = upstream(arguments)
+    expected = run(
+        partial(definition, reverse=reverse),
+        {k: v.float() if v.is_floating_point() else v for k, v in arguments.items()},
+        grads,
+    )
+    for lie in (lambda x: x, lambda x: x.mT.contiguous().mT, lambda x: x.repeat_interleave(2, 1)[:, ::2]):
+        laid_out = arguments | {name: lie(arguments[name]) for name in ("decay", "drive")}
+        found = run(partial(linear_scan, reverse=reverse, backend=backend), laid_out, grads)
+        assert found["h"].dtype == found["decay"].dtype == torch.float16 and found["h_last"].dtype == torch.float32
+        assert_same(found, expected, torch.float16)
+
+
 @over(backend=BACKENDS, state_dtype=(torch.bfloat16, torch.float32))
 def test_gradients_of_bfloat16_follow_float32_and_are_rounded_only_to_their_argument(backend, state_dtype):
     arguments = problem(2, 200, 5, torch.bfloat16)
