@@ -51,9 +51,10 @@ def source_hash() -> bytes:
     total = hashlib.sha256(f"{numba.__version__} {llvmlite.__version__}".encode())
     package = files("gatedrnn")
     kinds = [file for folder in (package / "kinds").iterdir() if folder.is_dir() for file in folder.iterdir()]
+    models = [file for file in (package / "models").iterdir() if file.name.endswith("_kernel.py")]
     machinery = [file for file in (package / "kernels" / "cpu").iterdir() if file.name.endswith(".py")]
     # Sorted: the order in which a file system lists a folder differs from machine to machine.
-    for source in sorted([*machinery, *(file for file in kinds if file.name in COMPILED_FILES)], key=str):
+    for source in sorted([*machinery, *models, *(file for file in kinds if file.name in COMPILED_FILES)], key=str):
         total.update(source.name.encode() + source.read_bytes())
     return total.digest()
 
