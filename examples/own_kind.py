@@ -73,11 +73,11 @@ class DelayKind(Kind[DelayEquations]):
     def backends(self, layer):
         return ("reference", "torch")
 
-    def path(self, layer, asked):
-        direction, backend = asked.direction, layer.configuration.backend
+    def path(self, layer, query):
+        direction, backend = query.direction, layer.configuration.backend
         if backend == "reference":
             return Path("the step loop in torch", "backend='reference' asks for it", in_torch_steps)
-        if asked.zones_out or (direction is not None and (direction.mask is not None or direction.resets is not None)):
+        if query.zones_out or (direction is not None and (direction.mask is not None or direction.resets is not None)):
             return Path("the step loop in torch", "masks, resets and zoneout act between steps", in_torch_steps)
         return Path("one cumulative sum, backend torch", "the ring turns the same way at every step", all_steps_at_once)
 

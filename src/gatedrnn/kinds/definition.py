@@ -44,6 +44,7 @@ def iterate(
         *drawn: Tensor | None,
     ) -> OneStep:
         if reset is not None:
+            # Selected, not multiplied by 0: a NaN of the state before must not get past a reset.
             state = tuple(torch.where(reset.unsqueeze(1), 0, s) for s in state)
         now = None if zoneout is None else tuple(z if t is None else t for z, t in zip(zoneout, drawn, strict=True))
         after = one_step(cell, projected, state, recurrent, now, gap)
@@ -53,6 +54,7 @@ def iterate(
 
     drawn = [z if isinstance(z, Tensor) else None for z in zoneout or ()]
     output, state = over_time(step, state, (projected, resets, mask, gaps, *drawn), reverse)
+    # One operation for all steps, where clearing inside `step` would be one a step.
     return output if mask is None else zero_masked_steps(output, mask), state
 
 
@@ -75,11 +77,12 @@ def one_step(
         assert isinstance(cell, GappedEquations)
         after = cell.step_over((gaps.unsqueeze(1) if gaps.dim() == 1 else gaps).to(wide), gates, before, recurrent)
     if zoneout is not None:
-        after = tuple(mixed(mask, b, a) for mask, b, a in zip(zoneout, before, after, strict=True))
+        # Before the rounding below: the expectation in evaluation is a weighted mean, in float32 as all else.
+        after = tuple(zone_out(mask, b, a) for mask, b, a in zip(zoneout, before, after, strict=True))
     return tuple(a.to(s.dtype) for a, s in zip(after, state, strict=True))
 
 
-def mixed(mask: Tensor | float, old: Tensor, new: Tensor) -> Tensor:
+def zone_out(mask: Tensor | float, old: Tensor, new: Tensor) -> Tensor:
     """Mix an old and a new value by one tensor of a zoneout mask."""
     return torch.where(mask, old, new) if isinstance(mask, Tensor) else mask * old + (1 - mask) * new
 
@@ -102,7 +105,7 @@ def over_time(
         reverse: run from the last step to the first.
     """
     if torch.compiler.is_exporting() and exporting_to_onnx() and not _is_one_step(series):
-        return _as_one_operator(step, state, series, reverse)
+        return _onnx_scan(step, state, series, reverse)
     if _is_one_step(series):  # without a loop, for streams
         output, state = step(state, *(None if x is None else x.squeeze(1) for x in series))
         return torch.stack([output], dim=1), state  # a copy: the output may be a state
@@ -111,7 +114,7 @@ def over_time(
     steps = list(zip(*(x.unbind(1) for x in series if x is not None), strict=True))
     outputs = []
     for read in reversed(steps) if reverse else steps:
-        output, state = step(state, *_with_none(present, read))
+        output, state = step(state, *_fill_missing(present, read))
         outputs.append(output)
     return torch.stack(outputs[::-1] if reverse else outputs, dim=1), state
 
@@ -119,10 +122,11 @@ def over_time(
 def _is_one_step(series: Sequence[Tensor | None]) -> bool:
     """Whether a series has one step, whatever the input of an exported graph."""
     length = next(x.shape[1] for x in series if x is not None)
+    # A free length is a SymInt: comparing it with 1 would fix it in the exported graph.
     return isinstance(length, int) and length == 1
 
 
-def _as_one_operator(
+def _onnx_scan(
     step: Callable[..., tuple[Tensor, tuple[Tensor, ...]]], state: tuple[Tensor, ...],
     series: Sequence[Tensor | None], reverse: bool,
 ) -> tuple[Tensor, tuple[Tensor, ...]]:  # fmt: skip
@@ -131,7 +135,7 @@ def _as_one_operator(
     present = [x is not None for x in series]  # `body` must not close over the series themselves: see below
 
     def body(state: tuple[Tensor, ...], read: tuple[Tensor, ...]) -> tuple[tuple[Tensor, ...], Tensor]:
-        output, after = step(state, *_with_none(present, read))
+        output, after = step(state, *_fill_missing(present, read))
         return after, output.clone()  # an output must be no view of a state
 
     if not torch.compiler.is_dynamo_compiling():  # `scan` compiles: what it keeps has the sizes of an earlier export
@@ -145,7 +149,7 @@ def _as_one_operator(
     return outputs.transpose(0, 1).clone(memory_format=torch.contiguous_format), last
 
 
-def _with_none(present: Sequence[bool], read: Sequence[Tensor]) -> list[Tensor | None]:
+def _fill_missing(present: Sequence[bool], read: Sequence[Tensor]) -> list[Tensor | None]:
     """Return a step of each present series, and None for the others."""
     values = iter(read)
     return [next(values) if is_present else None for is_present in present]
@@ -165,6 +169,7 @@ def reversed_resets(resets: Flags) -> Flags:
     Args:
         resets: (batch, time).
     """
+    # No cut comes after the last step, so that the run in reverse begins without one.
     return torch.cat([resets[:, 1:], torch.zeros_like(resets[:, :1])], dim=1)
 
 
@@ -188,13 +193,14 @@ def gaps_between_real_steps(gaps: Gaps, mask: Flags | None, resets: Flags | None
     clock = pad(gaps.to(torch.float64).cumsum(1), (1, 0))
     if not reverse:
         assert mask is not None
-        since = _since(positions, mask, resets)[:, :-1]
+        since = _clock_start(positions, mask, resets)[:, :-1]
         return (clock[:, 1:] - clock.gather(1, since)).to(gaps.dtype)
     # Without a mask by a shift: ONNX has no running minimum.
-    next_real = positions + 1 if mask is None else _next(torch.where(mask, positions, steps), steps)
+    next_real = positions + 1 if mask is None else _next_position(torch.where(mask, positions, steps), steps)
     is_joined = next_real < steps
     if resets is not None:
-        is_joined &= next_real < _next(torch.where(resets, positions, steps), steps)
+        is_joined &= next_real < _next_position(torch.where(resets, positions, steps), steps)
+    # The clamp only makes the index valid: `torch.where` drops what is read there.
     later = clock.gather(1, (next_real + 1).clamp(max=steps))
     return torch.where(is_joined, later - clock[:, 1:], 1).to(gaps.dtype)
 
@@ -204,11 +210,11 @@ def time_after_real_steps(gaps: Gaps, mask: Flags, resets: Flags | None) -> Gaps
     cut or its beginning; arguments as in `gaps_between_real_steps`."""
     positions = torch.arange(gaps.shape[1], device=gaps.device).expand_as(gaps)
     clock = pad(gaps.to(torch.float64).cumsum(1), (1, 0))
-    since = _since(positions, mask, resets)[:, -1:]
+    since = _clock_start(positions, mask, resets)[:, -1:]
     return (clock[:, -1] - clock.gather(1, since)[:, 0]).to(gaps.dtype)
 
 
-def _since(positions: Tensor, mask: Flags, resets: Flags | None) -> Tensor:
+def _clock_start(positions: Tensor, mask: Flags, resets: Flags | None) -> Tensor:
     """Return the position from which each step's time counts, and that of a step after the last: (batch, time + 1)."""
     since = pad(torch.where(mask, positions + 1, 0), (1, 0)).cummax(1).values
     if resets is None:
@@ -216,6 +222,6 @@ def _since(positions: Tensor, mask: Flags, resets: Flags | None) -> Tensor:
     return torch.maximum(since, pad(torch.where(resets, positions, 0), (0, 1)).cummax(1).values)
 
 
-def _next(positions: Tensor, none: int) -> Tensor:
+def _next_position(positions: Tensor, none: int) -> Tensor:
     """Return the smallest position after each step."""
     return pad(positions[:, 1:], (0, 1), value=none).flip(1).cummin(1).values.flip(1)

@@ -54,6 +54,7 @@ class LayerConfiguration(NamedTuple):
 class LayerView(Protocol):
     """The attributes of a layer that kinds read."""
 
+    # Any: each kind reads its own class of equations, and a protocol's attribute cannot be narrowed.
     cell: Any
     training: bool
     configuration: LayerConfiguration
@@ -111,6 +112,7 @@ class Pass(NamedTuple):
     def configured(cls, layer: LayerView, training: bool, steps: int | None = None) -> "Pass":
         """Return a pass in training or evaluation, as the layer is configured."""
         configuration = layer.configuration
+        # Zoneout acts in evaluation too, by its expectation; dropout does not.
         return cls(training and configuration.state_dropout > 0, configuration.zoneout > 0, steps=steps)
 
 
@@ -123,6 +125,7 @@ class Path(NamedTuple):
     """The function that runs one layer in one direction."""
 
     def __repr__(self) -> str:
+        # Without `run`: the address of a function changes from process to process.
         return f"Path(name={self.name!r}, reason={self.reason!r})"
 
 
@@ -244,7 +247,7 @@ class Kind(ABC, Generic[CellT]):
         """Return the backends that can run the layer as configured, without "auto"."""
 
     @abstractmethod
-    def path(self, layer: LayerView, asked: Pass) -> Path:
+    def path(self, layer: LayerView, query: Pass) -> Path:
         """Choose the execution path of a pass. Where the mask is False the output is 0 and the state is held.
 
         Raises:
@@ -256,6 +259,7 @@ class Kind(ABC, Generic[CellT]):
         """Run a step of few rows without gradients, all layers in as few calls as possible; None if no kernel can run
         it or shapes or dtypes do not fit. States have an axis of layers if the configuration `stacks_states`."""
 
+    # Not abstract: a kind without kernels for large batches leaves its steps to the equations.
     def step(self, layer: LayerView, x: Step, state: StateTuple) -> StepResult | None:
         """Run a step without gradients and masks of any number of rows by kernels; None if the equations run it."""
         return None

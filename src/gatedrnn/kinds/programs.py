@@ -32,6 +32,7 @@ PROGRAMS: dict[tuple[str, Tracer[Any]], Any] = {}
 error."""
 
 
+# Hashed by identity (eq=False): programs are keys of caches, and their rows hold dictionaries.
 @dataclass(frozen=True, eq=False)
 class TracedCell:
     """All that kernels know of a cell."""
@@ -69,13 +70,14 @@ def program_for(cell: Equations, tracer: Tracer[Program]) -> Program | str:
     cell, or cannot be traced."""
     if CLASSES.get(cell.name) is not type(cell):
         return f"no kernel runs {cell.name} here"
-    found: Program | str = _traced(cell, tracer)
+    found: Program | str = _cached_program(cell, tracer)
     return found
 
 
 def cpu_kernel(cell: Equations, tracer: Tracer[Program], device: torch.device, dtype: torch.dtype) -> Kernel:
     """Find the kernel for a CPU of a cell that a tracer makes a program of."""
     found = program_for(cell, tracer)
+    # A reason of the cell itself comes before a missing Numba: installing that would not help.
     if isinstance(found, str) or has_cpu_kernels(device):
         return kernel_with(found, device, dtype)
     return Kernel(device, dtype, missing=f"no kernel runs {cell.name} here")
@@ -88,16 +90,17 @@ def kernel_with(found: object, device: torch.device, dtype: torch.dtype) -> Kern
 
 def program_of(word: str, tracer: Tracer[Program]) -> Program:
     """Return the program of a cell that has one."""
-    program: Program = _traced(EQUATIONS[word], tracer)
+    program: Program = _cached_program(EQUATIONS[word], tracer)
     assert not isinstance(program, str), program
     return program
 
 
-def _traced(cell: Equations, tracer: Tracer[Any]) -> Any:
+def _cached_program(cell: Equations, tracer: Tracer[Any]) -> Any:
     key = cell.word, tracer
     if key not in PROGRAMS:
         try:
             PROGRAMS[key] = tracer(cell)
+        # The failure is remembered too: `torch.compile` can read a word, and cannot trace the cell again.
         except CannotBeTraced as error:
             blocks = f"channels act in blocks of {cell.block_size}, and a generated kernel runs each by itself"
             PROGRAMS[key] = str(error) if cell.block_size == 1 else blocks

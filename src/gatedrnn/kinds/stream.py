@@ -19,6 +19,7 @@ ROWS = 8
 """Rows of a step up to which a kernel's own products are faster than a library's."""
 FEW_ROWS, SMALL_PRODUCT = 4, 1 << 19
 """Rows of a step, and multiply-adds of a layer, up to which a kernel's own products are faster than a library's."""
+# Subclasses of Tensor (DTensor, fake tensors) may hold no numbers at `data_ptr`.
 PLAIN = (Tensor, nn.Parameter)
 
 
@@ -36,8 +37,9 @@ def state_shapes(layer: LayerView, x: Step) -> list[tuple[int, ...]] | None:
         x: all that the projections of the first layer read.
     """
     of = layer.configuration
-    between = of.zoneout or of.layer_norm or of.proj_size or of.bidirectional
-    if between or of.backend not in ("auto", "native") or not 0 < len(x) <= ROWS or not of.hidden_size:
+    # Each of these needs an operation that the kernel of a step lacks, or a second direction.
+    has_other_operations = of.zoneout or of.layer_norm or of.proj_size or of.bidirectional
+    if has_other_operations or of.backend not in ("auto", "native") or not 0 < len(x) <= ROWS or not of.hidden_size:
         return None
     if layer.training and (of.regularised or of.drops_between):
         return None
@@ -45,17 +47,18 @@ def state_shapes(layer: LayerView, x: Step) -> list[tuple[int, ...]] | None:
     return [(of.num_layers, *shape) if of.stacks_states else shape] * len(layer.cell.states)
 
 
-def takes_products(layer: LayerView, x: InputStep, state: State) -> bool:
+def multiplies_in_kernel(layer: LayerView, x: InputStep, state: State) -> bool:
     """Whether a kernel's own products are faster than a library's: few rows, and small matrices or one thread."""
     of = layer.configuration
+    # A kernel multiplies in the dtype of the state; under autocast the product is in a narrower one.
     if of.layer_norm or of.proj_size or x.dtype != state.dtype or autocast_dtype(x.device) is not None:
         return False
     rows = len(layer.cell.projections) * of.hidden_size
-    small = len(x) * rows * max(of.input_size, of.hidden_size) <= SMALL_PRODUCT
-    return len(x) <= FEW_ROWS and (small or torch.get_num_threads() == 1)
+    is_small = len(x) * rows * max(of.input_size, of.hidden_size) <= SMALL_PRODUCT
+    return len(x) <= FEW_ROWS and (is_small or torch.get_num_threads() == 1)
 
 
-def plain_states(hx: Hidden | None, shapes: Sequence[tuple[int, ...]], x: Tensor) -> tuple[Tensor, ...] | None:
+def kernel_states(hx: Hidden | None, shapes: Sequence[tuple[int, ...]], x: Tensor) -> tuple[Tensor, ...] | None:
     """Return a state as a kernel reads it, zeros for None; None if it is not of these shapes and the dtype of x."""
     if hx is None:
         return tuple(x.new_zeros(shape) for shape in shapes)
@@ -68,7 +71,7 @@ def plain_states(hx: Hidden | None, shapes: Sequence[tuple[int, ...]], x: Tensor
     return tuple(state if state.is_contiguous() else state.contiguous() for state in states)
 
 
-def plain_weights(
+def kernel_weights(
     layer: LayerView, sizes: Iterable[WeightSize | None], dtype: torch.dtype
 ) -> list[Tensor | None] | None:
     """Return the weights as they are now, contiguous, None for one that the cell does not have; None if a kernel cannot
@@ -85,6 +88,7 @@ def plain_weights(
     return weights
 
 
+# Names and sizes are made once for each shape: a step of a stream takes a few microseconds.
 @cache
 def weight_sizes(
     gates: int, diagonals: tuple[str, ...], block_size: int, size: int, inputs: int, layers: int, bias: bool,
@@ -123,14 +127,16 @@ def step_tensors(
     if shapes is None:
         return None
     if hx is None and getattr(cell, "learns_initial_state", False):
+        # The learned state is expanded over the batch with a stride of 0, and kernels read it by its address.
         hx = layer.start_state(x)[0].reshape(shapes[0]).contiguous()
     sizes = weight_sizes(
         len(cell.projections), tuple(cell.diagonals), cell.block_size, of.hidden_size, x.shape[1], of.num_layers,
         of.bias, recurrent_bias,
     )  # fmt: skip
-    states, weights = plain_states(hx, shapes, x), plain_weights(layer, sizes, x.dtype)
+    states, weights = kernel_states(hx, shapes, x), kernel_weights(layer, sizes, x.dtype)
     return None if states is None or weights is None else (states, weights)
 
 
 def _is_readable(tensor: Tensor, dtype: torch.dtype) -> bool:
+    # A lazy negation (`torch.Tensor.is_neg`) is not in memory: a kernel would read the other sign.
     return tensor.dtype == dtype and tensor.is_cpu and not tensor.is_neg()

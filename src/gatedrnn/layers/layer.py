@@ -25,7 +25,7 @@ from gatedrnn.kernels.backends import (
 from gatedrnn.kinds.definition import time_after_real_steps, zero_masked_steps
 from gatedrnn.kinds.kind import Direction, Pass, Path
 from gatedrnn.kinds.loop.path import in_torch_steps
-from gatedrnn.kinds.stream import ROWS, plain_states
+from gatedrnn.kinds.stream import ROWS, kernel_states
 from gatedrnn.layers.arguments import (
     as_states,
     check_features,
@@ -446,7 +446,7 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
         if self._wrapper.inputs == 1:
             return self._kind.stream(self, x, hx)
         leading = (self.num_layers, len(x)) if self.configuration.stacks_states else (len(x),)
-        states = plain_states(hx, [(*leading, size) for size in self.state_sizes()], x)
+        states = kernel_states(hx, [(*leading, size) for size in self.state_sizes()], x)
         if states is None or self.num_layers > 1:
             return None
         *of_cell, last = states

@@ -22,46 +22,47 @@ ROTATION, REFLECTIONS = range(2)
 SHORTEST = 1e-12  # of an axis: torch's normalize divides by no smaller length
 
 
-def block_scan(given: BlockInputs) -> tuple[Series, State]:
+def block_scan(inputs: BlockInputs) -> tuple[Series, State]:
     """All states and the last one; see `gatedrnn.ops.block_scan`."""
-    transition, drive = given.transition.contiguous(), given.drive.contiguous()
+    transition, drive = inputs.transition.contiguous(), inputs.drive.contiguous()
     out = torch.empty_like(drive)
-    state = out.new_zeros(len(out), out.shape[2]) if given.h0 is None else _copied(given.h0)
-    _parallel_for(RUN, transition, given, drive, flags(given.resets), _reset_state(given), flat(state), flat(out))
+    state = out.new_zeros(len(out), out.shape[2]) if inputs.h0 is None else _contiguous_copy(inputs.h0)
+    # `state` is a copy of h0: the kernel leaves the last state in it.
+    _parallel_for(RUN, transition, inputs, drive, flags(inputs.resets), _reset_state(inputs), flat(state), flat(out))
     return out, state
 
 
-def block_scan_gradient(upstream: BlockUpstream, given: BlockInputs) -> tuple[Tensor, Series, State, Channels]:
+def block_scan_gradient(upstream: BlockUpstream, inputs: BlockInputs) -> tuple[Tensor, Series, State, Channels]:
     """Gradients of transition, drive, h0 and reset_state."""
-    transition, h = given.transition.contiguous(), upstream.h.contiguous()
-    carry = _copied(upstream.grad_last)
-    start = torch.zeros_like(carry) if given.h0 is None else given.h0.contiguous()
+    transition, h = inputs.transition.contiguous(), upstream.h.contiguous()
+    carry = _contiguous_copy(upstream.grad_last)
+    start = torch.zeros_like(carry) if inputs.h0 is None else inputs.h0.contiguous()
     grad_transition, grad_drive = torch.empty_like(transition), torch.empty_like(h)
     # One row a sequence, summed in a fixed order afterwards: the result does not depend on the number of threads.
     grad_reset = torch.zeros_like(carry)
     _parallel_for(
-        RUN_BACKWARD, transition, given, h, flat(upstream.grad_h.contiguous()), flags(given.resets),
-        _reset_state(given), flat(start), flat(carry), flat(grad_transition), flat(grad_drive), flat(grad_reset),
+        RUN_BACKWARD, transition, inputs, h, flat(upstream.grad_h.contiguous()), flags(inputs.resets),
+        _reset_state(inputs), flat(start), flat(carry), flat(grad_transition), flat(grad_drive), flat(grad_reset),
     )  # fmt: skip
     return grad_transition, grad_drive, carry, grad_reset.sum(0)
 
 
-def _copied(state: State) -> State:
+def _contiguous_copy(state: State) -> State:
     return state.clone(memory_format=torch.contiguous_format)
 
 
-def _reset_state(given: BlockInputs) -> np.ndarray:
-    if given.reset_state is None:
-        return flat(given.drive.new_zeros(given.drive.shape[2]))
-    return flat(given.reset_state.contiguous())
+def _reset_state(inputs: BlockInputs) -> np.ndarray:
+    if inputs.reset_state is None:
+        return flat(inputs.drive.new_zeros(inputs.drive.shape[2]))
+    return flat(inputs.reset_state.contiguous())
 
 
-def _parallel_for(kernel: Kernel, transition: Tensor, given: BlockInputs, series: Series, *others: object) -> None:
+def _parallel_for(kernel: Kernel, transition: Tensor, inputs: BlockInputs, series: Series, *others: object) -> None:
     """Run a kernel over all sequences and groups of blocks; the first arguments are the same in both directions."""
     batch, steps, size, _, blocks = transition.shape
     groups = _groups(transition)
     parallel_for(
-        kernel, batch * groups, threads_for(transition.numel()), groups, steps, size, blocks, given.reverse,
+        kernel, batch * groups, threads_for(transition.numel()), groups, steps, size, blocks, inputs.reverse,
         flat(transition), flat(series), *others,
     )  # fmt: skip
 
@@ -73,7 +74,7 @@ def _groups(transition: Tensor) -> int:
 
 
 @numba.njit(**INLINED)
-def _times(matrix: Any, state: Any, out: Any, size: int, n: int, width: int) -> None:
+def _add_block_product(matrix: Any, state: Any, out: Any, size: int, n: int, width: int) -> None:
     """out += A state, for n blocks; rows of `matrix` lie `width` apart."""
     for i in range(size):
         row = view(out, i * n, n)
@@ -103,6 +104,7 @@ def run(
     drive: Array, resets: Array, reset_state: Array, state: Array, out: Array,
 ) -> None:  # fmt: skip
     """Run each item's blocks from its `state`, and leave the last state there."""
+    # A decaying state ends in denormals, and an operation on one takes a hundred times as long.
     exactness = flush_denormals()
     channels = size * blocks
     memory = np.zeros(2 * channels, state.dtype)
@@ -125,10 +127,12 @@ def run(
             offset = (b * steps + t) * channels + low
             if resets.size and resets[b * steps + t]:
                 _read_group(reset_state, low, blocks, before, size, n)
+            # `_add_block_product` adds to what it finds, so that the drive is put there first.
             _read_group(drive, offset, blocks, after, size, n)
             entries = (b * steps + t) * size * channels + low
-            _times(view(transition, entries, size * channels), before, after, size, n, blocks)
+            _add_block_product(view(transition, entries, size * channels), before, after, size, n, blocks)
             _write_group(after, out, offset, blocks, size, n)
+            # Swapped, not copied: the state is read again at the next step alone.
             before, after = after, before
         _write_group(before, state, b * channels + low, blocks, size, n)
     keep_alive(memory)
@@ -212,6 +216,7 @@ def block_step(
         before, after, output: (batch, channels).
     """
     batch, channels = after.shape
+    # Numba unpacks each array argument at every call: an array of addresses is unpacked once.
     addresses = [tensor.data_ptr() for tensor in (projected, before, after, output, *diagonals)]
     like, width = LIKE[after.dtype], projected.shape[1]
     if kernel.form == "turn":
@@ -237,6 +242,7 @@ def _step_blocks(form: int, size: int, batch: int, channels: int, width: int, li
             if form == ROTATION:
                 _rotate(projected[turns], projected[turns + blocks], h)
             else:
+                # The last factor of the product of reflections meets h first.
                 for i in range(size - 1, -1, -1):
                     _reflect(projected, turns + i * blocks, turns + (i + 1) * channels, blocks, h)
             for i in range(size):
@@ -259,6 +265,7 @@ def _step_turns(batch: int, channels: int, like: Any, addresses: Any) -> None:
     decay, angle = at_address(like, addresses[4], blocks), at_address(like, addresses[5], blocks)
     scale = at_address(like, addresses[6], blocks)
     for n in range(blocks):
+        # Once a block, not once a sequence: exp, cos and sin are the costly part of this step.
         radius, turn, factor = exp(-exp(decay[n])), exp(angle[n]), exp(scale[n])
         cos, sin = radius * math.cos(turn), radius * math.sin(turn)
         for row in range(batch):
@@ -272,6 +279,7 @@ def _step_turns(batch: int, channels: int, like: Any, addresses: Any) -> None:
 @numba.njit(**INLINED)
 def _rotate(angle: Any, mirror: Any, h: Any) -> None:
     """h turned by the angle, its second component mirrored first where the sign says so."""
+    # A NaN is passed on: a comparison with it is false, and would hide it as a sign of -1.
     second = h[1] if mirror > ZERO else mirror if mirror != mirror else -h[1]
     cos, sin = math.cos(angle), math.sin(angle)
     h[0], h[1] = cos * h[0] - sin * second, sin * h[0] + cos * second
@@ -281,6 +289,7 @@ def _rotate(angle: Any, mirror: Any, h: Any) -> None:
 def _reflect(projected: Any, whether: int, axis: int, stride: int, h: Any) -> None:
     """h reflected along an axis, or left alone, by a sign; components of the axis lie `stride` apart."""
     sign = projected[whether]
+    # In the dtype of h: a Python 0.0 would turn the sums of a float32 row into float64.
     squares = along = ZERO * h[0]
     for i in range(h.size):
         u = projected[axis + i * stride]

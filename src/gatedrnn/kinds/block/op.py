@@ -106,25 +106,28 @@ def block_scan_in_torch(
 
         h, (last,) = over_time(step, (start,), (a, b))
     else:
-        h = _tree(a, torch.cat([b[:, :1] + applied(a[:, :1], start.unsqueeze(1)), b[:, 1:]], dim=1))
+        # The initial state enters the first drive, so that the scan itself begins from zero.
+        h = _tree_scan(a, torch.cat([b[:, :1] + applied(a[:, :1], start.unsqueeze(1)), b[:, 1:]], dim=1))
+        # A view would keep all states of the sequence in memory as long as the last one is carried.
         last = h[:, -1].clone()
     return (h.flip(1) if reverse else h).flatten(2), last.flatten(1)
 
 
-def _joined(later: Tensor, earlier: Tensor) -> Tensor:
+def _multiply_blocks(later: Tensor, earlier: Tensor) -> Tensor:
     """Multiply two steps' blocks."""
     size = later.shape[-2]
+    # No matmul, as in `applied`: blocks are the last axis.
     return torch.stack([later[..., :, j, None, :] * earlier[..., None, j, :, :] for j in range(size)]).sum(0)
 
 
-def _tree(a: Tensor, b: Tensor) -> Tensor:
+def _tree_scan(a: Tensor, b: Tensor) -> Tensor:
     """Scan from zero: every second state by a scan of half the length over joined pairs, and from those the others."""
     steps = b.shape[1]
     if steps == 1:
         return b
     pairs = steps // 2
     first, second = slice(0, 2 * pairs, 2), slice(1, 2 * pairs, 2)
-    odd = _tree(_joined(a[:, second], a[:, first]), applied(a[:, second], b[:, first]) + b[:, second])
+    odd = _tree_scan(_multiply_blocks(a[:, second], a[:, first]), applied(a[:, second], b[:, first]) + b[:, second])
     even = applied(a[:, 2::2], odd[:, : (steps - 1) // 2]) + b[:, 2::2]
     even = torch.cat([b[:, :1], even], dim=1)
     woven = torch.stack([even[:, :pairs], odd], dim=2).flatten(1, 2)
@@ -150,46 +153,47 @@ class BlockUpstream(NamedTuple):
     h: Tensor
 
 
-def _run(given: BlockInputs) -> tuple[Tensor, ...]:
-    states: tuple[Tensor, ...] = native_kernels(KERNELS, given.drive.device).block_scan(given)
+def _run(inputs: BlockInputs) -> tuple[Tensor, ...]:
+    states: tuple[Tensor, ...] = native_kernels(KERNELS, inputs.drive.device).block_scan(inputs)
     return states
 
 
-def _fake(given: BlockInputs) -> tuple[Tensor, ...]:
-    drive = given.drive
+def _fake(inputs: BlockInputs) -> tuple[Tensor, ...]:
+    drive = inputs.drive
     return drive.new_empty(drive.shape), drive.new_empty(drive.shape[0], drive.shape[2])
 
 
-def _run_gradient(upstream: BlockUpstream, given: BlockInputs) -> tuple[Tensor, ...]:
+def _run_gradient(upstream: BlockUpstream, inputs: BlockInputs) -> tuple[Tensor, ...]:
     """Gradients of what `_DIFFERENTIABLE` names."""
-    kernels = native_kernels(KERNELS, given.drive.device)
-    gradients: tuple[Tensor, ...] = kernels.block_scan_gradient(upstream, given)
+    kernels = native_kernels(KERNELS, inputs.drive.device)
+    gradients: tuple[Tensor, ...] = kernels.block_scan_gradient(upstream, inputs)
     return gradients
 
 
-def _fake_gradient(upstream: BlockUpstream, given: BlockInputs) -> tuple[Tensor, ...]:
+def _fake_gradient(upstream: BlockUpstream, inputs: BlockInputs) -> tuple[Tensor, ...]:
     (batch, _, channels), new = upstream.h.shape, upstream.h.new_empty
-    return new(given.transition.shape), new(upstream.h.shape), new(batch, channels), new(channels)
+    return new(inputs.transition.shape), new(upstream.h.shape), new(batch, channels), new(channels)
 
 
-def _count(given: BlockInputs) -> int:
-    return 2 * prod(given.transition)  # a shape: each small block by the state
+def _flops(inputs: BlockInputs) -> int:
+    return 2 * prod(inputs.transition)  # a shape: each small block by the state
 
 
-_block_scan = operation("block_scan", (BlockInputs,), 2, _run, _fake, _count)
+_block_scan = operation("block_scan", (BlockInputs,), 2, _run, _fake, _flops)
 _block_scan_gradient = operation(
     "block_scan_gradient", (BlockUpstream, BlockInputs), 4, _run_gradient, _fake_gradient,
-    lambda upstream, given: 2 * _count(given),
+    lambda upstream, inputs: 2 * _flops(inputs),
 )  # fmt: skip
 
 
-def _saves(output: tuple[Tensor, Tensor], **_: object) -> tuple[Tensor]:
+def _saved(output: tuple[Tensor, Tensor], **_: object) -> tuple[Tensor]:
     return (output[0],)
 
 
 def _backward(upstream: Gradients, saved: Gradients, needed: frozenset[str], **arguments: Any) -> Gradients:
     (h,), (grad_h, grad_last) = saved, upstream
     assert h is not None
+    # torch passes None for an output that the loss does not read; the kernel reads numbers.
     grad_h = torch.zeros_like(h) if grad_h is None else grad_h
     grad_last = h.new_zeros(len(h), h.shape[2]) if grad_last is None else grad_last
     gradients: Gradients = _block_scan_gradient(grad_h, grad_last, h, *BlockInputs(**arguments))
@@ -197,7 +201,7 @@ def _backward(upstream: Gradients, saved: Gradients, needed: frozenset[str], **a
 
 
 _DIFFERENTIABLE = ("transition", "drive", "h0", "reset_state")
-register_gradient(_block_scan, _DIFFERENTIABLE, _saves, _backward, through(block_scan_in_torch, _DIFFERENTIABLE))
+register_gradient(_block_scan, _DIFFERENTIABLE, _saved, _backward, through(block_scan_in_torch, _DIFFERENTIABLE))
 
 
 def _check(
@@ -222,6 +226,7 @@ def _check(
         wanted = torch.bool if name == "resets" else transition.dtype
         if value.dtype != wanted or value.device != transition.device:
             raise ValueError(f"{name} must be {wanted} on {transition.device}, got {value.dtype} on {value.device}")
+    # A rotation rounded to bfloat16 is off by up to 0.4 %, and the scan repeats that at every step.
     if transition.dtype != accumulation_dtype(transition.dtype):
         raise ValueError(f"transition must be float32 or float64, got {transition.dtype}")
     if reset_state is not None and resets is None:
@@ -230,6 +235,7 @@ def _check(
 
 def has_block_step(cell: BlockScanEquations, device: torch.device) -> bool:
     """Whether `block_step` can run the cell on this device."""
+    # The class itself: one derived from it may have other equations under the same name.
     return cell.kernel is not None and CLASSES.get(cell.name) is type(cell) and has_cpu_kernels(device)
 
 

@@ -57,12 +57,14 @@ OWN_KERNEL = "one kernel scans the blocks of every such cell, and reads their ma
 def _run(layer: LayerView, direction: Direction) -> SeriesResult:
     cell, weights, mask, resets = layer.cell, direction.weights, direction.mask, cuts_of(direction)
     projected = layer.project(direction.x, weights)
+    # In float32 at least: the largest bfloat16 below 1 is 0.996, a memory of 256 steps.
     wide = accumulation_dtype(projected.dtype)
     gates = split_gates(len(cell.projections), projected.to(wide))
     transition, drive = cell.coefficients(*gates, *(weights[f"weight_{name}"].to(wide) for name in cell.diagonals))
     if direction.dropped is not None:
         drive = drive * direction.dropped.unsqueeze(1)
-    transition, drive = _zoned(direction.zoneout, cell.block_size, transition, drive)
+    # Before the mask: a masked step keeps the whole state, whatever zoneout draws.
+    transition, drive = _zoneout(direction.zoneout, cell.block_size, transition, drive)
     if mask is not None:
         real = mask.unsqueeze(2)
         transition = torch.where(real[..., None, None], transition, _identity_like(transition))
@@ -75,7 +77,7 @@ def _run(layer: LayerView, direction: Direction) -> SeriesResult:
     return layer.project_output(shown(cell, h, gates, mask, projected.dtype), weights), (last,)
 
 
-def _zoned(zoneout: ZoneoutMask | None, block_size: int, transition: Tensor, drive: Series) -> tuple[Tensor, Series]:
+def _zoneout(zoneout: ZoneoutMask | None, block_size: int, transition: Tensor, drive: Series) -> tuple[Tensor, Series]:
     """Apply zoneout: h = k h + (1 - k)(A h + b) is a block scan again, row by row of each block."""
     if zoneout is None:
         return transition, drive
@@ -121,6 +123,8 @@ class BlockKind(Kind[BlockScanEquations]):
 
     def tracking(self, cell: BlockScanEquations) -> Tracking:
         diagonals = torch.zeros(len(cell.diagonals), 1)
+        # Two inputs: where the transition is the same for both, no input changes it. A generator of its own leaves the
+        # caller's random numbers as they are.
         drawn = torch.randn(len(cell.projections), 2, cell.block_size, generator=torch.Generator().manual_seed(0))
         transitions, _ = cell.coefficients(*drawn, *diagonals)
         return FIXED if torch.equal(*transitions) else ROTATING
@@ -129,9 +133,10 @@ class BlockKind(Kind[BlockScanEquations]):
         return Kernel(device, dtype, missing=OWN_KERNEL)
 
     def backends(self, layer: LayerView) -> tuple[str, ...]:
+        # Without Numba the choice is "torch", which is listed already.
         return tuple(dict.fromkeys(("reference", "torch", choose_block_backend(layer.kernel().device).backend)))
 
-    def path(self, layer: LayerView, asked: Pass) -> Path:
+    def path(self, layer: LayerView, query: Pass) -> Path:
         (chosen, reason), backend = choose_block_backend(layer.kernel().device), layer.configuration.backend
         if backend != "auto":
             chosen, reason = backend, f"backend={backend!r} asks for it"

@@ -108,18 +108,18 @@ class Parameters(NamedTuple):
 
 
 @numba.njit(**INLINED)
-def _time(plan: LoopPlan, k: int) -> int:
+def _time_index(plan: LoopPlan, k: int) -> int:
     return plan.steps - 1 - k if plan.reverse else k
 
 
 @numba.njit(**INLINED)
-def _index(plan: LoopPlan, b: int, t: int) -> int:
+def _series_row(plan: LoopPlan, b: int, t: int) -> int:
     """The row of a step in a series."""
     return b * plan.batch_stride + t * plan.time_stride
 
 
 @numba.njit(**INLINED)
-def _read(h: Any, dropout_mask: Any, low: int, rows: int, width: int, scratch: Any) -> Any:
+def _apply_dropout(h: Any, dropout_mask: Any, low: int, rows: int, width: int, scratch: Any) -> Any:
     """h as gates read it."""
     if dropout_mask.size == 0:
         return h
@@ -129,8 +129,9 @@ def _read(h: Any, dropout_mask: Any, low: int, rows: int, width: int, scratch: A
 
 
 @numba.njit(**INLINED)
-def _located(function: RowFunction, memory: Any) -> Any:
+def _with_scratch_addresses(function: RowFunction, memory: Any) -> Any:
     """Return the same function with the addresses of a thread's own memory; `keep_alive` its rows."""
+    # A copy: `rows` is shared by all threads, and scratch addresses are of one.
     rows = function.rows.copy()
     for i in range(rows.size):
         if rows[i].scratch != NO_SCRATCH:
@@ -139,10 +140,10 @@ def _located(function: RowFunction, memory: Any) -> Any:
 
 
 @numba.njit(**INLINED)
-def _call(
-    function: Any, n: int, b: int, r: int, t: int, before_h: int, before_c: int, apart: int, table: Any
+def _call_row(
+    function: Any, n: int, b: int, r: int, t: int, before_h: int, before_c: int, state_stride: int, table: Any
 ) -> None:  # fmt: skip
-    """Call a function of rows for a sequence, the r-th of a work item, at one step; its states lie `apart` bytes."""
+    """Call a function of rows for a sequence, the r-th of an item, at a step; states are `state_stride` bytes apart."""
     rows, carried = borrowed(function.rows), borrowed(function.before_carried)
     for i in range(rows.size):
         row = rows[i]
@@ -151,12 +152,12 @@ def _call(
         table[function.before_h] = before_h
     for i in range(carried.size):
         if carried[i] != NONE:
-            table[carried[i]] = before_c + i * apart
+            table[carried[i]] = before_c + i * state_stride
     call_row(function.address, n, address_of(table))
 
 
 @numba.njit(**INLINED)
-def _begin(products: Any, rows: int, width: int, bias: Any, first: int, count: int) -> None:
+def _init_products(products: Any, rows: int, width: int, bias: Any, first: int, count: int) -> None:
     """Products begin with their bias, so many channels of it from the first one on, or with zeros."""
     for r in range(rows):
         if bias.size:
@@ -187,34 +188,36 @@ def run(
     inner, memory = np.zeros(plan.rows * n, dtype), np.zeros(UNPROJECTED + 1, np.int64)
     table = np.empty(max(gates.rows.size, update.rows.size), np.int64)
     memory[PRODUCTS], memory[CANDIDATE], memory[INNER] = address_of(u), address_of(candidate), address_of(inner)
-    gates, update = _located(gates, memory), _located(update, memory)
+    gates, update = _with_scratch_addresses(gates, memory), _with_scratch_addresses(update, memory)
     for item in range(first, last):
         low = item * plan.rows
         rows = min(plan.rows, plan.batch - low)
         h_rows = view(h, low * width, rows * width)
         for k in range(steps):
-            t = _time(plan, k)
+            t = _time_index(plan, k)
             for r in range(rows):
                 if resets.size and resets[(low + r) * steps + t]:
                     clear(block(h_rows, r, width))
                     if c.size:
                         clear(block(c, low + r, plan.carried))
-            _begin(u, rows, u_width, parameters.bias, 0, early)
-            read = _read(h_rows, parameters.dropout_mask, low, rows, width, read_scratch)
+            _init_products(u, rows, u_width, parameters.bias, 0, early)
+            # Masked rows are multiplied too: one product for all rows reads the weights once.
+            read = _apply_dropout(h_rows, parameters.dropout_mask, low, rows, width, read_scratch)
             add_product(rows, width, read, width, parameters.recurrent, u_width, u)
             for r in range(rows):
                 if mask.size == 0 or mask[(low + r) * steps + t]:
-                    _call(gates, n, low + r, r, t, 0, 0, 0, table)
+                    _call_row(gates, n, low + r, r, t, 0, 0, 0, table)
                 else:
                     clear(block(inner, r, n))
-                    clear(block(kept, _index(plan, low + r, t), plan.kept * n))  # the same every time
+                    # No step writes these: an output of an operation must not hold uninitialised memory.
+                    clear(block(kept, _series_row(plan, low + r, t), plan.kept * n))
             if plan.gated:
-                _begin(candidate, rows, candidate_width, parameters.bias, early, wide - early)
-                read = _read(inner, parameters.dropout_mask, low, rows, width, read_scratch)
+                _init_products(candidate, rows, candidate_width, parameters.bias, early, wide - early)
+                read = _apply_dropout(inner, parameters.dropout_mask, low, rows, width, read_scratch)
                 add_product(rows, width, read, width, parameters.candidate, candidate_width, candidate)
                 for r in range(rows):
                     if mask.size == 0 or mask[(low + r) * steps + t]:
-                        _call(update, n, low + r, r, t, 0, 0, 0, table)
+                        _call_row(update, n, low + r, r, t, 0, 0, 0, table)
             if parameters.projection.size:
                 clear(projected)
                 add_product(rows, n, inner, n, parameters.projection, projected_width, projected)
@@ -222,7 +225,7 @@ def run(
                     if mask.size == 0 or mask[(low + r) * steps + t]:
                         copy(view(projected, r * projected_width, width), block(h_rows, r, width))
             for r in range(rows):
-                index = _index(plan, low + r, t)
+                index = _series_row(plan, low + r, t)
                 copy(block(h_rows, r, width), block(hs, index, width))
                 if c.size:
                     copy(block(c, low + r, plan.carried), block(cs, index, plan.carried))
@@ -231,7 +234,7 @@ def run(
 
 
 @numba.njit(**INLINED)
-def _address_before(
+def _state_address(
     series: Any, start: Any, zeros: Any, plan: LoopPlan, b: int, k: int, size: int, reset: bool
 ) -> int:  # fmt: skip
     """Return the place of a state before step k of the run."""
@@ -239,11 +242,11 @@ def _address_before(
         return address_of(zeros)
     if k == 0:
         return address_of(start) + b * size * start.itemsize
-    return address_of(series) + _index(plan, b, _time(plan, k - 1)) * size * series.itemsize
+    return address_of(series) + _series_row(plan, b, _time_index(plan, k - 1)) * size * series.itemsize
 
 
 @numba.njit(**INLINED)
-def _add_read(to: Any, row: Any, dropout_mask: Any, b: int) -> None:
+def _add_grad(to: Any, row: Any, dropout_mask: Any, b: int) -> None:
     """Add the gradient of h as gates read it."""
     if dropout_mask.size:
         for i in range(to.size):
@@ -277,39 +280,42 @@ def run_backward(
     zeros, memory = np.zeros(max(width, plan.carried), dtype), np.zeros(UNPROJECTED + 1, np.int64)
     table = np.empty(max(gates.rows.size, update.rows.size), np.int64)
     memory[INNER], memory[GRADS], memory[UNPROJECTED] = address_of(inner), address_of(grads), address_of(unprojected)
-    gates, update = _located(gates, memory), _located(update, memory)
+    gates, update = _with_scratch_addresses(gates, memory), _with_scratch_addresses(update, memory)
     before_h, before_c = 0, 0
     for item in range(first, last):
         low = item * plan.rows
         rows = min(plan.rows, plan.batch - low)
         delta_rows = view(delta_h, low * width, rows * width)
         for k in range(steps - 1, -1, -1):
-            t = _time(plan, k)
+            t = _time_index(plan, k)
             for r in range(rows):
                 b = low + r
                 if mask.size and not mask[b * steps + t]:
                     continue
-                given = view(grad.elements, b * grad.batch_stride + t * grad.time_stride, width)
+                upstream = view(grad.elements, b * grad.batch_stride + t * grad.time_stride, width)
                 row = block(delta_rows, r, width)
                 for i in range(width):
-                    row[i] += given[i]
+                    row[i] += upstream[i]
                 if grad_h.size:
-                    copy(row, block(grad_h, _index(plan, b, t), width))
+                    copy(row, block(grad_h, _series_row(plan, b, t), width))
             if parameters.projection.size:
                 clear(unprojected)
                 add_product(rows, width, delta_rows, width, parameters.projection, unprojected_width, unprojected)
+            # Backward, the second part of a step comes first: its gradient of the gated state enters the first part.
             for part in range(1 if plan.gated else 0, -1, -1):
                 for r in range(rows):
                     b = low + r
                     if mask.size and not mask[b * steps + t]:
+                        # Zeros: the product below multiplies the rows of all sequences.
                         clear(block(grads, r, wide))
                         continue
                     reset = resets.size > 0 and resets[b * steps + t]
                     if gates.before_h != NONE:
-                        before_h = _address_before(hs, h0, zeros, plan, b, k, width, reset)
+                        before_h = _state_address(hs, h0, zeros, plan, b, k, width, reset)
                     if cs.size:
-                        before_c = _address_before(cs, c0, zeros, plan, b, k, plan.carried, reset)
-                    _call(update if part else gates, n, b, r, t, before_h, before_c, n * delta_h.itemsize, table)
+                        before_c = _state_address(cs, c0, zeros, plan, b, k, plan.carried, reset)
+                    _call_row(update if part else gates, n, b, r, t, before_h, before_c, n * delta_h.itemsize, table)
+                    # Only products read h before the step: its gradient is what they add below, and nothing else.
                     if part == 0 and not plan.passes_output:
                         clear(block(delta_rows, r, width))
                 clear(products)
@@ -319,12 +325,12 @@ def run_backward(
                     for r in range(rows):
                         delta = block(inner, r, n)
                         clear(delta)
-                        _add_read(delta, block(products, r, products_width), parameters.dropout_mask, low + r)
+                        _add_grad(delta, block(products, r, products_width), parameters.dropout_mask, low + r)
             add_product(rows, early, grads, wide, parameters.recurrent, products_width, products)
             for r in range(rows):
                 b = low + r
-                index = _index(plan, b, t)
-                _add_read(block(delta_rows, r, width), block(products, r, products_width), parameters.dropout_mask, b)
+                index = _series_row(plan, b, t)
+                _add_grad(block(delta_rows, r, width), block(products, r, products_width), parameters.dropout_mask, b)
                 if separate.size == 0:
                     copy(block(grads, r, wide), block(grad_x, index, wide))
                 else:
@@ -337,6 +343,7 @@ def run_backward(
                             copy(of_gate, view(separate, (index * plan.separate + apart[g]) * n, n))
                             if not real:
                                 clear(to)
+                # The state after a reset is a constant: no gradient passes to the steps before.
                 if resets.size and resets[b * steps + t]:
                     clear(block(delta_rows, r, width))
                     if delta_c.size:

@@ -43,24 +43,26 @@ STATE_DEPENDENT = Tracking(
 )
 
 
-def stepping_path(layer: LayerView, asked: Pass, without: str | None, in_kernel: object) -> Path:
-    """Choose between a kernel for all steps and the step loop in torch; `without` says why there is no kernel."""
+def stepping_path(layer: LayerView, query: Pass, no_kernel: str | None, in_kernel: object) -> Path:
+    """Choose between a kernel for all steps and the step loop in torch; `no_kernel` says why there is no kernel."""
     in_torch, backend = "the step loop in torch", layer.configuration.backend
     if backend == "reference":
         return Path(in_torch, "backend='reference' asks for it", in_torch_steps)
-    if asked.has_gaps:
-        without = without or "gaps change the state between steps"
-    if backend == "native" and asked.direction is not None and (without or plain_torch_only()):
+    if query.has_gaps:
+        # The cell's own reason first: it holds without gaps too.
+        no_kernel = no_kernel or "gaps change the state between steps"
+    # A pass without tensors only asks what would run (`runs_on`): no transform can be active on it.
+    if backend == "native" and query.direction is not None and (no_kernel or plain_torch_only()):
         raise BackendUnavailable("backend 'native': zoneout or a transform needs the step loop in torch; use 'auto'")
-    if without is None and asked.direction is not None and plain_torch_only():
-        without = "a transform of torch.func or an export to ONNX takes torch's own operations alone"
-    if without is not None:
-        return Path(in_torch, without, in_torch_steps)
+    if no_kernel is None and query.direction is not None and plain_torch_only():
+        no_kernel = "a transform of torch.func or an export to ONNX takes torch's own operations alone"
+    if no_kernel is not None:
+        return Path(in_torch, no_kernel, in_torch_steps)
     reason = "compiled loops, sequences shared by threads (numba)"
     return Path("one kernel for all steps, backend native", reason, in_kernel)  # type: ignore[arg-type]
 
 
-def without_kernel(layer: LayerView, zones_out: bool) -> str | None:
+def why_no_kernel(layer: LayerView, zones_out: bool) -> str | None:
     """Return why no kernel runs all steps; None if one does."""
     return layer.kernel().missing or ("zoneout changes the state between steps" if zones_out else None)
 
@@ -69,6 +71,7 @@ def in_torch_steps(layer: LayerView, direction: Direction) -> SeriesResult:
     """Run one layer in one direction by its definition."""
     cell, gaps, projected = layer.cell, direction.gaps, layer.project(direction.x, direction.weights)
     recurrent = Recurrent(cell.projections, direction.weights, direction.dropped)
+    # Times of features already count from when each was last seen, and are not summed.
     if gaps is not None and gaps.dim() == 2:
         gaps = gaps_between_real_steps(gaps, direction.mask, direction.resets, direction.reverse)
     output, last = iterate(
@@ -158,10 +161,10 @@ class LoopKind(LoopBase):
         return CellFacts(refused if cell.joint_states else {}, gaps, iterates=True)
 
     def backends(self, layer: LayerView) -> tuple[str, ...]:
-        return ("reference",) if without_kernel(layer, layer.configuration.zoneout > 0) else ("reference", "native")
+        return ("reference",) if why_no_kernel(layer, layer.configuration.zoneout > 0) else ("reference", "native")
 
-    def path(self, layer: LayerView, asked: Pass) -> Path:
-        return stepping_path(layer, asked, without_kernel(layer, asked.zones_out), _in_kernel)
+    def path(self, layer: LayerView, query: Pass) -> Path:
+        return stepping_path(layer, query, why_no_kernel(layer, query.zones_out), _in_kernel)
 
 
 LOOP = LoopKind()

@@ -145,9 +145,11 @@ class _Backward:
         """Return the values of the forward that they read."""
         graph, wanted = self.graph, [*self.of.values(), *self.extra.values()]
         inputs = [value for value, node in enumerate(graph.nodes) if node.operation == "input"]
+        # States and weights are in memory in the backward anyway; x and u are not, and what needs them is kept.
         free = {value for value in inputs if not graph.nodes[value].name.startswith(("x_", "u_"))} | set(self.after)
         flows = {value for value in inputs if graph.nodes[value].name.startswith("delta_")}
         read = [value for value in wanted if value not in flows]
+        # What depends on an upstream gradient is computed in the backward: of such a value its arguments are kept.
         for value in graph.needed(wanted):
             arguments = graph.nodes[value].arguments
             if flows.intersection(arguments):
@@ -194,18 +196,20 @@ class _Tracing:
         """The program."""
         names = self.cell.states
         forward = self._forward(names)
+        # Products read the output: where that only follows from the state, it is called h, and the state c.
         if len(names) == 1 and forward.output != forward.states["h"]:
             forward = self._forward(("c",))
         back = self._backward(forward)
         kept = back.kept()
         inputs = {back.graph.input(f"before_{name}"): forward.graph.input(name) for name in forward.states}
         rows, count = _forward_rows(forward, back.graph.rebuilt(kept, forward.graph, inputs))
+        # In a GRU the reset gate multiplies the product with the state alone: x and u have different gradients.
         separate = tuple(name for name in self.gates if back.of[f"x_{name}"] != back.of[f"u_{name}"])
         projecting = self._backward_rows(forward, back, kept, separate, True) if self.cell.projects_state else ()
         return LoopProgram(
             self.cell.word, self.gates, tuple(forward.states), self.diagonals, len(forward.later), separate, count,
             rows, self._backward_rows(forward, back, kept, separate, False), projecting,
-            None if "h" in forward.states else _shown(forward),
+            None if "h" in forward.states else _output_row(forward),
         )  # fmt: skip
 
     def _forward(self, names: tuple[str, ...]) -> _Forward:
@@ -245,6 +249,7 @@ class _Tracing:
             gated = step.gated(len(forward.later))
             others = step.states[len(states) - len(carried) :]
             results = [step.output, *others, *gated]
+            # autograd refuses a result that no input reaches.
             pairs = [(result, delta) for result, delta in zip(results, upstream, strict=False) if result.requires_grad]
             inner = step.output if step.products.inner is None else step.products.inner
             return [*gradients(pairs, [*before, *weighed]), step.output, *others, inner, *gated]
@@ -266,6 +271,7 @@ class _Tracing:
         of = back.of
         writes = {f"delta_{name}": of[f"before_{name}"] for name in forward.states}
         if back.graph.number(writes.get("delta_h", 0)) == 0:
+            # The loop clears it itself (`passes_output`): a row of zeros would be written for nothing.
             del writes["delta_h"]
         rows = list[Row]()
         for gates in filter(None, (self.gates[: len(self.gates) - len(forward.later)], forward.later)):
@@ -286,6 +292,7 @@ def _forward_rows(forward: _Forward, kept: list[Value]) -> tuple[tuple[Row, ...]
         writes = forward.writes | {f"kept_{i}": value for i, value in enumerate(kept)}
         return (Row("forward", graph, writes, {}),), len(kept)
     products = {graph.input(f"u_{name}") for name in forward.later}
+    # Without the second product: these are known in the first part of a step.
     early = [value for value in kept if not products.intersection(graph.needed([value]))]
     there = [graph.input(name) for name in forward.states] + [graph.input(f"x_{name}") for name in forward.later]
     weights = [value for value, node in enumerate(graph.nodes) if node.name.startswith("w_")]
@@ -303,10 +310,11 @@ def _forward_rows(forward: _Forward, kept: list[Value]) -> tuple[tuple[Row, ...]
     ), len(kept)  # fmt: skip
 
 
-def _shown(forward: _Forward) -> Row:
+def _output_row(forward: _Forward) -> Row:
     graph = Graph()
     (value,) = forward.graph.rebuilt([forward.output_before], graph, {})
     row = Row("shown", graph, {"h": value}, {})
+    # A reset clears h and c both, so that the output of a zero state must be zero.
     if row.reads != ("c",) or evaluate(graph, [value], {"c": np.zeros(1)})[0].any():
         raise CannotBeTraced("the output follows from more than the state, or is not zero where the state is")
     return row

@@ -103,9 +103,11 @@ def loop_step(
     output, diagonals = x.new_empty(len(x), size), len(program.diagonals)
     layers = len(weights) // (len(WEIGHTS) + diagonals)
     if recorded_rows() is not None:
+        # Not cached: while sources are recorded, every address is 0.
         _step_program.__wrapped__(program, x.dtype)
         return output, after
     threads = torch.get_num_threads() if program.gates * size * (x.shape[1] + size) >= WORTH_A_THREAD else 1
+    # By process: after a fork torch's threads are gone.
     begin = team(os.getpid()) if threads > 1 else None
     carried = len(program.carried)
     step = LoopStack._make((
@@ -166,12 +168,13 @@ def _loop_stack(like: Any, words: Any) -> None:
         before, h, offset = block(h0s, n, elements), block(hs, n, elements), n * elements * like.itemsize
         for s in range(c.size):
             c[s] = step.after[s] + offset
+            # Functions of rows change states in place; the caller's stay as they are.
             copy_bytes(step.before[s] + offset, c[s], elements * like.itemsize)
         if step.has_h:
             copy(before, h)
         else:  # its state is c, and h the output
             before, h = shown_before, shown_after
-            _show(step.shown, c[0], before)
+            _write_output(step.shown, c[0], before)
         first, second = step.first, step.second
         if step.threads > 1:
             on_team(
@@ -180,6 +183,7 @@ def _loop_stack(like: Any, words: Any) -> None:
             )  # fmt: skip
         else:
             _first_half(0, items, layer, first, w, x, before, h, c, projected, kept_rows, gated)
+        # A second call, after all of the first: its products read the gated state of every channel.
         if step.gated:
             if step.threads > 1:
                 on_team(
@@ -199,7 +203,7 @@ def _loop_stack(like: Any, words: Any) -> None:
 
 
 @numba.njit(**INLINED)
-def _show(function: int, c: int, h: Any) -> None:
+def _write_output(function: int, c: int, h: Any) -> None:
     """The output that follows from a state."""
     memory = np.empty(2, np.int64)
     memory[0], memory[1] = c, address_of(h)
@@ -208,7 +212,7 @@ def _show(function: int, c: int, h: Any) -> None:
 
 
 @numba.njit(**INLINED)
-def _call(
+def _call_row(
     row: Any, table: Any, layer: _Layer, low: int, n: int, r: int, h: Any, c: Any, gated: Any, x: Any, u: Any,
     first: int, w: Any, kept: Any,
 ) -> None:  # fmt: skip
@@ -265,7 +269,7 @@ def _first_half(
                 _multiply(batch, size, before, size, weight_hh, bias_hh, g * size + low, n, u, g * n, wide)
         for r in range(batch):
             x_row, u_row, kept_row = block(rows, r, wide), block(u, r, wide), block(kept_of_item, r, kept)
-            _call(gates, table, layer, low, n, r, h, c, gated, x_row, u_row, 0, w, kept_row)
+            _call_row(gates, table, layer, low, n, r, h, c, gated, x_row, u_row, 0, w, kept_row)
     keep_alive((memory, pointers))
     restore_denormals(exactness)
 
@@ -292,7 +296,7 @@ def _second_half(
         for r in range(batch):
             x_row = view(projected, item * batch * BLOCK * count + r * wide, wide)
             kept_row = view(kept_rows, item * batch * BLOCK * layer.kept + r * kept, kept)
-            _call(update, table, layer, low, n, r, h, c, gated, x_row, block(u, r, later), early, w, kept_row)
+            _call_row(update, table, layer, low, n, r, h, c, gated, x_row, block(u, r, later), early, w, kept_row)
     keep_alive((memory, pointers))
     restore_denormals(exactness)
 
@@ -307,13 +311,14 @@ def _multiply(
 
     Four rows of the matrix at a time: memory delivers several streams faster than one.
     """
-    whole = count - count % 4
-    for j in range(0, whole, 4):
+    in_fours = count - count % 4
+    for j in range(0, in_fours, 4):
         offset = (first + j) * inner
         one, two = view(matrix, offset, inner), view(matrix, offset + inner, inner)
         three, four = view(matrix, offset + 2 * inner, inner), view(matrix, offset + 3 * inner, inner)
         for r in range(batch):
             row, to = view(a, r * a_width, inner), view(out, begin + r * stride + j, 4)
+            # In the dtype of the weights: a Python 0.0 would turn the sums into float64.
             zero = ZERO * one[0]
             p, q, s, t = zero, zero, zero, zero
             for k in range(inner):
@@ -326,7 +331,7 @@ def _multiply(
             if bias.size:
                 for i in range(4):
                     to[i] += bias[first + j + i]
-    for j in range(whole, count):
+    for j in range(in_fours, count):
         weights = view(matrix, (first + j) * inner, inner)
         start = bias[first + j] if bias.size else ZERO * weights[0]
         for r in range(batch):

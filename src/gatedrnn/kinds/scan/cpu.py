@@ -42,7 +42,7 @@ WORTH_TWO_PASSES = 3  # threads an item below which computing gates twice, in ch
 PIECE = 1 << 19  # elements of a piece of the projections' gradient for each thread
 
 
-class Inputs(NamedTuple):
+class Operands(NamedTuple):
     """The tensors that forward and backward read."""
 
     program: CellProgram
@@ -66,49 +66,52 @@ class Inputs(NamedTuple):
     def sites(self) -> dict[str, Site]:
         """The places of projections, biases and diagonal weights."""
         places = [*map(at_steps, self.projections), *map(at_channels, self.by_channel)]
-        return dict(zip(self.rows.given, places, strict=True))
+        return dict(zip(self.rows.inputs, places, strict=True))
 
 
-def scan(program: CellProgram, given: ScanInputs) -> tuple[Series, State, Series | None]:
+def scan(program: CellProgram, inputs: ScanInputs) -> tuple[Series, State, Series | None]:
     """Run a cell, or a bare scan, over a whole sequence: outputs, last states, and the product with `weight`."""
-    x, weight = given.x, given.weight
-    series = x if weight is None else _multiplied(x, weight)
-    projections = _projections(program, series, given.drive)
+    x, weight = inputs.x, inputs.weight
+    series = x if weight is None else _input_product(x, weight)
+    projections = _projections(program, series, inputs.drive)
     like, dtype = projections[-1], written(x.dtype)
-    laid_out = None if weight is None else torch.empty_like(like, memory_format=torch.preserve_format)
-    output = laid_out if laid_out is not None and dtype == x.dtype else torch.empty(like.shape, dtype=dtype)
-    forward = Forward(inputs_of(program, projections, given), output)
+    # In the layout of the product: the layer above reads this output as it lies.
+    like_product = None if weight is None else torch.empty_like(like, memory_format=torch.preserve_format)
+    # Kernels write no float16: that goes through float32 and is copied.
+    output = like_product if like_product is not None and dtype == x.dtype else torch.empty(like.shape, dtype=dtype)
+    forward = Forward(operands_of(program, projections, inputs), output)
     forward.run()
-    if laid_out is None:
+    if like_product is None:
         return output.to(like.dtype), forward.last, None
-    return laid_out if output is laid_out else laid_out.copy_(output), forward.last, series
+    return like_product if output is like_product else like_product.copy_(output), forward.last, series
 
 
-def scan_gradient(program: CellProgram, upstream: ScanUpstream, given: ScanInputs) -> ScanGradients:
+def scan_gradient(program: CellProgram, upstream: ScanUpstream, inputs: ScanInputs) -> ScanGradients:
     """Gradients of `scan`; gates are computed again, and the states too if `output` is None."""
-    x, weight, output = given.x, given.weight, upstream.output
+    x, weight, output = inputs.x, inputs.weight, upstream.output
     series = x if weight is None else upstream.projected
     # The backward of a bare scan does not read the drive.
-    projections = _projections(program, series, None if given.drive is None else x)
-    inputs = inputs_of(program, projections, given)
-    states = [output] if output is not None else all_states(inputs, upstream.grad_output)
-    backward = Backward(inputs, upstream, states)
+    projections = _projections(program, series, None if inputs.drive is None else x)
+    operands = operands_of(program, projections, inputs)
+    states = [output] if output is not None else all_states(operands, upstream.grad_output)
+    backward = Backward(operands, upstream, states)
     # Not where threads share one sequence's time; nor in float16, which kernels read in a copy.
     if weight is not None and backward.plan.chunks == 1 and written(x.dtype) == x.dtype:
-        grad_x, grad_weight = _by_pieces(backward, x, weight, program.gates, upstream.of_x)
+        grad_x, grad_weight = _gradients_by_piece(backward, x, weight, program.gates, upstream.of_x)
         return _gradients(backward, grad_x, None, grad_weight)
     gradient = torch.empty(series.shape, dtype=written(series.dtype))
-    of_drive = None if given.drive is None else torch.empty_like(gradient)
+    of_drive = None if inputs.drive is None else torch.empty_like(gradient)
     parts = _projections(program, gradient, of_drive)
     backward.run(backward.plan, [at_steps(part, written=True) for part in parts])
     gradient = gradient.to(series.dtype)
     if weight is None:
         return _gradients(backward, gradient, None if of_drive is None else of_drive.to(series.dtype), None)
+    # In the layout of x, as the fake form announces it.
     grad_x = torch.empty_like(x).copy_(product(gradient, weight.t())) if upstream.of_x else None
     return _gradients(backward, grad_x, None, weight_grad(gradient.flatten(0, 1), x.flatten(0, 1)))
 
 
-def _multiplied(x: Series, weight: Tensor) -> Series:
+def _input_product(x: Series, weight: Tensor) -> Series:
     """Multiply each step with weight.T, in the order in which steps lie in memory."""
     return product(x, weight) if x.is_contiguous() else product(x.transpose(0, 1), weight).transpose(0, 1)
 
@@ -124,7 +127,7 @@ def _gradients(
     return ScanGradients(x, drive, weight, backward.grad_by_channel, backward.grad_starts, backward.grad_reset_state)
 
 
-def _by_pieces(
+def _gradients_by_piece(
     backward: "Backward", x: Series, weight: Tensor, gates: int, of_x: bool
 ) -> tuple[Series | None, Tensor]:  # fmt: skip
     """Return the gradients of x, if it is asked for, and weight, with that of the projections in memory by pieces."""
@@ -133,27 +136,30 @@ def _by_pieces(
     assert rows_of_x is not None
     # Products with the rows of a piece on the right are the fastest: this one is transposed at the end.
     transposed = weight.t().contiguous()
-    grad_transposed = torch.zeros(transposed.shape, dtype=backward.inputs.wide)
+    # Summed over the pieces in float32 at least: in bfloat16 each addition would round.
+    grad_transposed = torch.zeros(transposed.shape, dtype=backward.operands.wide)
+    # The last piece first: each leaves the gradient of the state before it for the next.
     for piece in reversed(list(_pieces(backward.plan, len(weight), by_step))):
         gradient = scratch(piece.rows.stop - piece.rows.start, len(weight), x.dtype)
         backward.run(piece.plan, _piece_sites(gradient, piece, len(x), by_step, gates))
         if rows_of_grad_x is not None:
             product_into(rows_of_grad_x[piece.rows], gradient, transposed)
         add_weight_grad(grad_transposed, rows_of_x[piece.rows], gradient)
+    # Contiguous, as the fake form announces it.
     return grad_x, grad_transposed.t().to(weight.dtype).contiguous()
 
 
 class Forward:
     """A run that writes a cell's outputs, or every state."""
 
-    def __init__(self, inputs: Inputs, out: Series) -> None:
-        self.inputs, self.out = inputs, out
-        self.plan = plan_for(inputs.program, tuple(out.shape), inputs.reverse)
+    def __init__(self, operands: Operands, out: Series) -> None:
+        self.operands, self.out = operands, out
+        self.plan = plan_for(operands.program, tuple(out.shape), operands.reverse)
         self.states = [
-            torch.zeros(len(out), self.plan.chunks, out.shape[2], dtype=inputs.wide) for _ in inputs.program.states
+            torch.zeros(len(out), self.plan.chunks, out.shape[2], dtype=operands.wide) for _ in operands.program.states
         ]  # fmt: skip
-        if inputs.starts is not None:
-            for state, start in zip(self.states, inputs.starts.split(out.shape[2], 1), strict=True):
+        if operands.starts is not None:
+            for state, start in zip(self.states, operands.starts.split(out.shape[2], 1), strict=True):
                 state[:, 0] = start
 
     @property
@@ -163,39 +169,40 @@ class Forward:
 
     def run(self, kept: Sequence[Series] = ()) -> None:
         """Write the outputs, or where `kept` is given every state to its series, at masked steps too."""
-        plan, rows = self.plan, self.inputs.rows
+        plan, rows = self.plan, self.operands.rows
         if not self.out.numel():
             return
         if plan.chunks > 1:
             plan = self._compose(plan)
-        there = {name: at_state(state) for name, state in zip(self.inputs.program.states, self.states, strict=True)}
+        by_name = {name: at_state(state) for name, state in zip(self.operands.program.states, self.states, strict=True)}
         if kept:
-            names = [f"kept_{name}" for name in self.inputs.program.states]
+            names = [f"kept_{name}" for name in self.operands.program.states]
             self._parallel_for(
-                plan, rows.states, there | {n: at_steps(x, True) for n, x in zip(names, kept, strict=True)}
+                plan, rows.states, by_name | {n: at_steps(x, True) for n, x in zip(names, kept, strict=True)}
             )
         else:
-            self._parallel_for(plan, rows.forward, there | {"output": at_steps(self.out, written=True)})
+            self._parallel_for(plan, rows.forward, by_name | {"output": at_steps(self.out, written=True)})
 
     def _compose(self, plan: Plan) -> Plan:
         """Find the states before all chunks of time."""
-        (state,), row = self.states, self.inputs.rows.compose
+        (state,), row = self.states, self.operands.rows.compose
         assert row is not None
         product, local = torch.ones_like(state), torch.zeros_like(state)
         self._parallel_for(plan, row, {"h": at_state(local), "product": at_state(product)})
-        if _composed(state, product, local, range(plan.chunks)):
+        if _compose_chunks(state, product, local, range(plan.chunks)):
             return plan
         self.states = [state[:, :1].contiguous()]
         return plan._replace(chunks=1)
 
-    def _parallel_for(self, plan: Plan, row: Row, there: dict[str, Site]) -> None:
-        inputs = self.inputs
-        outputs = [row.rows.index(name) for name in row.writes if name not in (*inputs.program.states, "product")]
+    def _parallel_for(self, plan: Plan, row: Row, by_name: dict[str, Site]) -> None:
+        operands = self.operands
+        outputs = [row.rows.index(name) for name in row.writes if name not in (*operands.program.states, "product")]
         written = (min(outputs), max(outputs) + 1) if outputs else (0, 0)
-        rows = _rows_of(inputs, row, inputs.sites | there, "h", written)
-        hold = row is inputs.rows.states
+        rows = _row_arguments(operands, row, operands.sites | by_name, "h", written)
+        # At a masked step the output is 0, but the state goes on.
+        hold = row is operands.rows.states
         parallel_for(
-            RUN, *_work(plan), plan, rows, inputs.mask, inputs.resets, inputs.reset_states.data_ptr(),
+            RUN, *_work(plan), plan, rows, operands.mask, operands.resets, operands.reset_states.data_ptr(),
             hold,
         )  # fmt: skip
 
@@ -207,11 +214,11 @@ class Backward:
         states: every state after each step.
     """
 
-    def __init__(self, inputs: Inputs, upstream: ScanUpstream, states: Sequence[Series]) -> None:
-        self.inputs, self.grad, self.states = inputs, readable(upstream.grad_output), [readable(x) for x in states]
+    def __init__(self, operands: Operands, upstream: ScanUpstream, states: Sequence[Series]) -> None:
+        self.operands, self.grad, self.states = operands, as_input(upstream.grad_output), [as_input(x) for x in states]
         channels, grad_last = states[0].shape[2], upstream.grad_last
-        self.plan = plan_for(inputs.program, tuple(states[0].shape), inputs.reverse)
-        starts = torch.zeros_like(grad_last) if inputs.starts is None else inputs.starts
+        self.plan = plan_for(operands.program, tuple(states[0].shape), operands.reverse)
+        starts = torch.zeros_like(grad_last) if operands.starts is None else operands.starts
         self.starts = [start.contiguous() for start in starts.split(channels, 1)]
         self._allocate(grad_last.split(channels, 1), self.plan.chunks)
 
@@ -222,7 +229,7 @@ class Backward:
             carry[:, -1] = last
         # One row an item, summed in a fixed order afterwards: the result does not depend on the number of threads.
         self._grad_resets, self._grad_by_channel = (
-            [torch.zeros_like(self.carries[0]) for _ in of] for of in (self.carries, self.inputs.by_channel)
+            [torch.zeros_like(self.carries[0]) for _ in of] for of in (self.carries, self.operands.by_channel)
         )
 
     @property
@@ -243,72 +250,73 @@ class Backward:
 
     def run(self, plan: Plan, gradients: Sequence[Site]) -> None:
         """Write the gradients of the projections."""
-        rows, program = self.inputs.rows, self.inputs.program
+        rows, program = self.operands.rows, self.operands.program
         if not self.carries[0].numel() or not plan.steps:
             return
         if plan.chunks > 1:
             plan = self._compose(plan)
-        there = {f"delta_{name}": at_state(carry) for name, carry in zip(program.states, self.carries, strict=True)}
+        by_name = {f"delta_{name}": at_state(carry) for name, carry in zip(program.states, self.carries, strict=True)}
         of_given = [*gradients, *map(at_state, self._grad_by_channel)]
-        there |= {f"g{name}": site for name, site in zip(rows.given, of_given, strict=True)}
+        by_name |= {f"g{name}": site for name, site in zip(rows.inputs, of_given, strict=True)}
         first = rows.backward.rows.index(f"gx_{program.projections[0]}")
         of_resets = sites([at_state(gradient) for gradient in self._grad_resets])
-        self._parallel_for(plan, rows.backward, there, (first, first + len(gradients)), of_resets)
+        self._parallel_for(plan, rows.backward, by_name, (first, first + len(gradients)), of_resets)
 
     def _compose(self, plan: Plan) -> Plan:
         """Find the gradients of the states after all chunks of time."""
-        (carry,), row = self.carries, self.inputs.rows.compose_backward
+        (carry,), row = self.carries, self.operands.rows.compose_backward
         assert row is not None
         product, local = torch.ones_like(carry), torch.zeros_like(carry)
-        there = {"delta_h": at_state(local), "product": at_state(product)}
-        self._parallel_for(plan, row, there, (0, 0), sites([]))
-        if _composed(carry, product, local, range(plan.chunks - 1, -1, -1)):
+        by_name = {"delta_h": at_state(local), "product": at_state(product)}
+        self._parallel_for(plan, row, by_name, (0, 0), sites([]))
+        if _compose_chunks(carry, product, local, range(plan.chunks - 1, -1, -1)):
             return plan
         self._allocate([carry[:, -1].clone()], 1)
         return plan._replace(chunks=1)
 
     def _parallel_for(
-        self, plan: Plan, row: Row, there: dict[str, Site], written: tuple[int, int], of_resets: np.ndarray
+        self, plan: Plan, row: Row, by_name: dict[str, Site], written: tuple[int, int], of_resets: np.ndarray
     ) -> None:  # fmt: skip
-        inputs = self.inputs
-        befores = [f"before_{name}" for name in inputs.program.states]
-        there |= {"upstream": at_steps(self.grad)}
-        there |= {name: at_steps(x) for name, x in zip(befores, self.states, strict=True)}
-        wide = dtype_name(inputs.wide)
+        operands = self.operands
+        befores = [f"before_{name}" for name in operands.program.states]
+        by_name |= {"upstream": at_steps(self.grad)}
+        by_name |= {name: at_steps(x) for name, x in zip(befores, self.states, strict=True)}
+        wide = dtype_name(operands.wide)
         places = [row.rows.index(name) if name in row.reads else NONE for name in befores]
         parallel_for(
             RUN_BACKWARD, *_work(plan), plan,
-            _rows_of(inputs, row, inputs.sites | there, "delta_h", written),
+            _row_arguments(operands, row, operands.sites | by_name, "delta_h", written),
             Sums(len(row.adds), row_address(ADD, "gatedrnn", (wide, wide)), of_resets), np.array(places, np.int64),
-            sites([at_state(start.unsqueeze(1)) for start in self.starts]), inputs.mask, inputs.resets,
-            inputs.reset_states.data_ptr(),
+            sites([at_state(start.unsqueeze(1)) for start in self.starts]), operands.mask, operands.resets,
+            operands.reset_states.data_ptr(),
         )  # fmt: skip
 
 
-def all_states(inputs: Inputs, like: Series) -> list[Series]:
+def all_states(operands: Operands, like: Series) -> list[Series]:
     """The states themselves, at masked steps too, in the dtype of accumulation at least."""
     dtype = torch.promote_types(like.dtype, torch.float32)
-    states = [torch.empty(like.shape, dtype=dtype) for _ in inputs.program.states]
-    Forward(inputs, states[0]).run(kept=states)
+    states = [torch.empty(like.shape, dtype=dtype) for _ in operands.program.states]
+    Forward(operands, states[0]).run(kept=states)
     return states
 
 
-def _rows_of(
-    inputs: Inputs, row: Row, there: Mapping[str, Site], state: str, written: tuple[int, int]
+def _row_arguments(
+    operands: Operands, row: Row, by_name: Mapping[str, Site], state: str, written: tuple[int, int]
 ) -> Rows:  # fmt: skip
     """The compiled function of a row, and where it reads and writes."""
-    program = inputs.program
-    dtypes = {name: there[name].dtype for name in row.rows}
+    program = operands.program
+    dtypes = {name: by_name[name].dtype for name in row.rows}
     function = row_address(row, program.word, tuple(dtypes.values()))
     at_start, wide = function, dtypes[state]
     befores = {f"before_{name}": wide for name in program.states if dtypes.get(f"before_{name}", wide) != wide}
+    # At the first step and after a reset the state before is read from memory of another dtype.
     if befores:
         at_start = row_address(row, program.word, tuple((dtypes | befores).values()))
     product = row.rows.index("product") if "product" in row.rows else NONE
     return Rows(
         function,
         at_start,
-        sites([there[name] for name in row.rows]),
+        sites([by_name[name] for name in row.rows]),
         row.rows.index(state),
         len(program.states),
         product,
@@ -316,7 +324,7 @@ def _rows_of(
     )
 
 
-def _composed(states: Tensor, product: Tensor, local: Tensor, chunks: range) -> bool:
+def _compose_chunks(states: Tensor, product: Tensor, local: Tensor, chunks: range) -> bool:
     """Whether the state before each chunk of time was written, from that before the first of them in this order."""
     # Decays above one may overflow where no state did: then time is not divided.
     if not (product.isfinite().all() and local.isfinite().all()):
@@ -336,9 +344,9 @@ def plan_for(program: CellProgram, shape: tuple[int, ...], reverse: bool) -> Pla
     threads = threads_for(batch * steps * channels)
     block = _block(batch, channels, 1 if program.is_light else threads)
     items = batch * -(-channels // block)
-    worth = 2 if program.is_light else WORTH_TWO_PASSES
+    min_chunks = 2 if program.is_light else WORTH_TWO_PASSES
     composed = program.plain.compose is not None  # a step that reads its state is no map that composes with others
-    chunks = threads // items if composed and items and threads // items >= worth else 1
+    chunks = threads // items if composed and items and threads // items >= min_chunks else 1
     return Plan(steps, channels, block, max(1, min(chunks, steps)), reverse, 0, batch, 0, steps)
 
 
@@ -359,23 +367,24 @@ def _work(plan: Plan) -> tuple[int, int]:
     return items, threads_for(plan.sequences * (plan.high - plan.low) * plan.channels)
 
 
-def inputs_of(program: CellProgram, projections: Sequence[Series], given: ScanInputs) -> Inputs:
+def operands_of(program: CellProgram, projections: Sequence[Series], inputs: ScanInputs) -> Operands:
     """Put together what forward and backward read."""
-    like, by_channel = projections[-1], given.by_channel
+    like, by_channel = projections[-1], inputs.by_channel
     wide = torch.float64 if like.dtype == torch.float64 else torch.float32
     channels = like.shape[2]
     parts = () if by_channel is None else by_channel.contiguous().split(channels)
     rows = program.biased if len(parts) > len(program.diagonals) else program.plain
     reset_states = torch.zeros(len(program.states), channels, dtype=wide)
-    if given.reset_state is not None:
-        reset_states[0] = given.reset_state
-    return Inputs(
-        program, rows, tuple(map(readable, projections)), parts, given.starts, flags(given.mask), flags(given.resets),
-        reset_states, given.reverse, wide,
+    # A learned initial state is that of a scan cell, which has one state; others return to zeros.
+    if inputs.reset_state is not None:
+        reset_states[0] = inputs.reset_state
+    return Operands(
+        program, rows, tuple(map(as_input, projections)), parts, inputs.starts, flags(inputs.mask),
+        flags(inputs.resets), reset_states, inputs.reverse, wide,
     )  # fmt: skip
 
 
-def readable(x: Series) -> Series:
+def as_input(x: Series) -> Series:
     """Return a series as kernels read it: float16 widened, channels adjacent in memory; strides may be zero, as in the
     gradient of a sum, which is one element expanded to the whole shape."""
     if x.dtype == torch.float16:
@@ -398,17 +407,18 @@ def _pieces(plan: Plan, features: int, by_step: bool) -> Iterator[_Piece]:
     """Cut into pieces what lies together and fits, in the order of the run: whole sequences, as many as fit, or steps
     of one; by step, steps of all."""
     steps, batch, threads = plan.steps, plan.sequences, threads_for(plan.sequences * plan.steps * plan.channels)
-    fitting = max(1, PIECE * threads // max(1, features))  # rows
+    rows_per_piece = max(1, PIECE * threads // max(1, features))  # rows
     if by_step:
-        together, fitting = batch, max(1, fitting // batch)
+        sequences_per_piece, rows_per_piece = batch, max(1, rows_per_piece // batch)
     else:
-        together = max(1, min(batch, fitting // max(1, steps)))
-        together -= together % threads if together > threads else 0
-        fitting = fitting if together == 1 else steps
-    for b in range(0, batch, together):
-        sequences = min(together, batch - b)
-        for low in range(0, steps, max(1, fitting)):
-            high = min(low + fitting, steps)
+        sequences_per_piece = max(1, min(batch, rows_per_piece // max(1, steps)))
+        # A multiple of the threads: no thread runs a last sequence while the others wait.
+        sequences_per_piece -= sequences_per_piece % threads if sequences_per_piece > threads else 0
+        rows_per_piece = rows_per_piece if sequences_per_piece == 1 else steps
+    for b in range(0, batch, sequences_per_piece):
+        sequences = min(sequences_per_piece, batch - b)
+        for low in range(0, steps, max(1, rows_per_piece)):
+            high = min(low + rows_per_piece, steps)
             start, stop = (steps - high, steps - low) if plan.reverse else (low, high)
             rows = slice(start * batch, stop * batch)
             if not by_step:

@@ -89,6 +89,7 @@ def _real(mask, sequence, t, steps, inside):
 
 
 @tuned(LIGHT)
+# Triton compiles anew for a number that is 1 or a multiple of 16: lengths would cost seconds each.
 @triton.jit(do_not_specialize=["steps", "chunk", "chunks", "crowd"])
 def _scan(
     projected, projected_b, projected_t, projected_c, gate,
@@ -207,95 +208,97 @@ def _scan_gradient(
                 decay, _ = COEFFICIENTS(projected, offset, gate, inside, state, bias, channel, channels)
                 previous = tl.where(reset, reset_row[None, :], previous)
                 of_resets += tl.sum(tl.where(reset, tl.where(real, decay, 1.0) * delta, 0.0), axis=0)
-            here = grad_projected + offsets(t, of_projected_t, channel, 1)
+            target = grad_projected + offsets(t, of_projected_t, channel, 1)
             GRADIENT(
                 projected, offset, gate, inside, state, bias, channel, channels, after, previous, delta, upstream,
-                here, gate_of_gradient, real, inside,
+                target, gate_of_gradient, real, inside,
             )  # fmt: skip
     store_end(products, product, end, state, sequence, chunk_index, chunks, channel, channels)
     if grad_reset is not None:
         tl.store(grad_reset + (sequence * chunks + chunk_index) * channels + channel, of_resets, mask=within)
 
 
-def scan(tiles: TileProgram, given: ScanInputs, *, chunk: int | None = None) -> tuple[Series, State, None]:
+def scan(tiles: TileProgram, inputs: ScanInputs, *, chunk: int | None = None) -> tuple[Series, State, None]:
     """Outputs of a scan cell, or the states of a bare scan, contiguous in the dtype of `x`, and the last state.
 
     Args:
         tiles: the cell's parts.
-        given: without a `weight`: the product is torch's. x may have any strides; what is no series is in the dtype of
+        inputs: without a `weight`: the product is torch's. x may have any strides; what is no series is in the dtype of
             accumulation.
         chunk: as in `divide_time`.
     """
-    inputs = _Inputs.of(tiles, given)
-    output = given.x.new_empty(*given.x.shape[:2], inputs.channels)
-    return output, inputs.run(chunk, output, states=False), None
+    operands = _Operands.of(tiles, inputs)
+    output = inputs.x.new_empty(*inputs.x.shape[:2], operands.channels)
+    return output, operands.run(chunk, output, states=False), None
 
 
-class _Inputs(NamedTuple):
+class _Operands(NamedTuple):
     """The tensors that forward and backward read, as kernels read them."""
 
     tiles: TileProgram
-    given: ScanInputs
+    inputs: ScanInputs
     """Contiguous, flags as bytes; decay and drive of a bare scan with the same strides."""
     gate: int
     """Elements from one projection to the next: of a bare scan from the decay to the drive."""
 
     @classmethod
-    def of(cls, tiles: TileProgram, given: ScanInputs) -> "_Inputs":
-        x, drive = given.x, given.drive
+    def of(cls, tiles: TileProgram, inputs: ScanInputs) -> "_Operands":
+        x, drive = inputs.x, inputs.drive
+        # The kernel takes one set of strides: it reads the drive as the second gate of the decay.
         if drive is not None and drive.stride() != x.stride():
             x, drive = x.contiguous(), drive.contiguous()
-        gate = x.shape[2] // tiles.gates * x.stride(2) if drive is None else between(x, drive)
+        gate = x.shape[2] // tiles.gates * x.stride(2) if drive is None else distance(x, drive)
         by_channel, starts, reset_state = (
-            None if v is None else v.contiguous() for v in (given.by_channel, given.starts, given.reset_state)
+            None if v is None else v.contiguous() for v in (inputs.by_channel, inputs.starts, inputs.reset_state)
         )
-        mask, resets = flags(given.mask), flags(given.resets)
-        as_read = ScanInputs(x, drive, None, by_channel, starts, mask, resets, reset_state, reverse=given.reverse)
+        mask, resets = flags(inputs.mask), flags(inputs.resets)
+        as_read = ScanInputs(x, drive, None, by_channel, starts, mask, resets, reset_state, reverse=inputs.reverse)
         return cls(tiles, as_read, gate)
 
     @property
     def channels(self) -> int:
         """Channels of the state."""
-        return self.given.x.shape[2] if self.given.drive is not None else self.given.x.shape[2] // self.tiles.gates
+        return self.inputs.x.shape[2] if self.inputs.drive is not None else self.inputs.x.shape[2] // self.tiles.gates
 
     def run(self, chunk: int | None, output: Tensor, states: bool) -> State:
         """Write the outputs, or the states themselves, to `output`; return the last state."""
-        given, (batch, steps, channels) = self.given, output.shape
+        inputs, (batch, steps, channels) = self.inputs, output.shape
         last = empty_states(output, batch)
+        # A grid without programs cannot be launched.
         if not output.numel():
-            return last.zero_() if given.starts is None else last.copy_(given.starts)
+            return last.zero_() if inputs.starts is None else last.copy_(inputs.starts)
         parts, division = parts_of(self.tiles), divide_time(batch, steps, channels, output.device, chunk)
 
         def run(starts: Tensor | None, products: Tensor | None, end: Tensor) -> None:
             launch(
-                _scan, programs(batch, division, channels), output, *strided(given.x), self.gate, given.by_channel,
-                given.starts if products is None else None, given.mask, given.resets, given.reset_state, starts,
+                _scan, programs(batch, division, channels), output, *strided(inputs.x), self.gate, inputs.by_channel,
+                inputs.starts if products is None else None, inputs.mask, inputs.resets, inputs.reset_state, starts,
                 output, products, end, steps, channels, *division, CELL=parts.key, COEFFICIENTS=parts.coefficients,
-                OUTPUT=parts.output, STATES=states, RESETS=given.resets is not None, REVERSE=given.reverse,
+                OUTPUT=parts.output, STATES=states, RESETS=inputs.resets is not None, REVERSE=inputs.reverse,
             )  # fmt: skip
 
-        run(states_before_chunks(run, division, given.starts, last), None, last)
+        run(states_before_chunks(run, division, inputs.starts, last), None, last)
         return last
 
 
 def scan_gradient(
-    tiles: TileProgram, upstream: ScanUpstream, given: ScanInputs, *, chunk: int | None = None
+    tiles: TileProgram, upstream: ScanUpstream, inputs: ScanInputs, *, chunk: int | None = None
 ) -> ScanGradients:  # fmt: skip
     """Gradients of the projections, contiguous in their dtype and 0 at masked steps, of bias, and of the state before
     the first step and `reset_state`, as they are summed up.
 
     Args:
         upstream: `grad_output` may have any strides.
-        given: as passed to `scan`.
+        inputs: as passed to `scan`.
         chunk: as in `divide_time`, of one step more than there are.
     """
     grad_output, last = upstream.grad_output, upstream.grad_last.contiguous()
     batch, steps, channels = grad_output.shape
-    inputs, parts = _Inputs.of(tiles, given), parts_of(tiles)
-    given, x, bias = inputs.given, inputs.given.x, inputs.given.by_channel
+    operands, parts = _Operands.of(tiles, inputs), parts_of(tiles)
+    inputs, x, bias = operands.inputs, operands.inputs.x, operands.inputs.by_channel
     grad_x = torch.empty(x.shape, dtype=x.dtype, device=x.device)
-    grad_drive = None if given.drive is None else torch.empty(x.shape, dtype=x.dtype, device=x.device)
-    gate_of_gradient, of_projected_t = (channels if grad_drive is None else between(grad_x, grad_drive)), x.shape[2]
+    grad_drive = None if inputs.drive is None else torch.empty(x.shape, dtype=x.dtype, device=x.device)
+    gate_of_gradient, of_projected_t = (channels if grad_drive is None else distance(grad_x, grad_drive)), x.shape[2]
     grad_start = empty_states(grad_output, batch)
     nothing = grad_start.new_zeros(channels)
     if not grad_output.numel():
@@ -304,19 +307,19 @@ def scan_gradient(
         states = upstream.output.contiguous()
     else:
         states = empty_states(grad_output, batch, steps)
-        inputs.run(chunk, states, states=True)
+        operands.run(chunk, states, states=True)
     division = divide_time(batch, steps + 1, channels, grad_output.device, chunk)
     # One row per program, summed in a fixed order afterwards.
-    grad_reset = None if given.resets is None else empty_states(grad_output, batch, division.chunks)
+    grad_reset = None if inputs.resets is None else empty_states(grad_output, batch, division.chunks)
 
     def run(before: Tensor | None, products: Tensor | None, end: Tensor) -> None:
         launch(
-            _scan_gradient, programs(batch, division, channels), x, *strided(grad_output), *strided(x), inputs.gate,
-            bias, last if products is None else None, states, given.starts, given.mask, given.resets,
-            given.reset_state, before, grad_x, of_projected_t, gate_of_gradient,
+            _scan_gradient, programs(batch, division, channels), x, *strided(grad_output), *strided(x), operands.gate,
+            bias, last if products is None else None, states, inputs.starts, inputs.mask, inputs.resets,
+            inputs.reset_state, before, grad_x, of_projected_t, gate_of_gradient,
             grad_reset if products is None else None, products, end, steps, channels, *division, CELL=parts.key,
             COEFFICIENTS=parts.coefficients, OF_STATE=parts.of_state, GRADIENT=parts.gradient,
-            RESETS=given.resets is not None, REVERSE=not given.reverse,
+            RESETS=inputs.resets is not None, REVERSE=not inputs.reverse,
         )  # fmt: skip
 
     run(states_before_chunks(run, division, last, grad_start), None, grad_start)
@@ -327,10 +330,11 @@ def scan_gradient(
 def _of_bias(grad_projected: Series, bias: Channels | None) -> Channels:
     if bias is None:
         return grad_projected.new_empty(0)
+    # In the dtype of the bias, float32 at least: in bfloat16 the sum would be rounded to 8 bits.
     return grad_projected.sum((0, 1), dtype=bias.dtype)
 
 
-def between(first: Tensor, second: Tensor) -> int:
+def distance(first: Tensor, second: Tensor) -> int:
     """Return how many elements further a tensor begins than another one of its dtype, in memory."""
     return (second.data_ptr() - first.data_ptr()) // first.element_size()
 
@@ -351,14 +355,14 @@ def states_before_chunks(
     products, ends = (like.new_empty(batch, division.chunks, channels) for _ in range(2))
     run(None, products, ends)
     states, last = torch.empty_like(ends), torch.empty_like(like)
-    whole = divide_time(
+    single = divide_time(
         batch, division.chunks, channels, like.device, CHUNK_MULTIPLE * triton.cdiv(division.chunks, CHUNK_MULTIPLE)
     )
     # Many decays multiplied may overflow, where the states between them need not.
     parts = parts_of(bare_tiles())
     launch(
-        _scan, programs(batch, whole, channels), like, *strided(products), between(products, ends), None, start, None,
-        None, None, None, states, None, last, division.chunks, channels, *whole, CELL=parts.key,
+        _scan, programs(batch, single, channels), like, *strided(products), distance(products, ends), None, start, None,
+        None, None, None, states, None, last, division.chunks, channels, *single, CELL=parts.key,
         COEFFICIENTS=parts.coefficients, OUTPUT=parts.output, STATES=False, RESETS=True, REVERSE=False,
     )  # fmt: skip
     return states

@@ -28,13 +28,14 @@ def log_space_scan(decay: Series, drive: Series, h0: State, reverse: bool = Fals
     """
     if reverse:
         decay, drive = decay.flip(1), drive.flip(1)
+    # log 0 is -inf, and the difference of two such sums NaN.
     summed: Tensor = decay.clamp(min=torch.finfo(decay.dtype).tiny).log().cumsum(1)
-    terms = torch.cat([_log(h0).unsqueeze(1), _log(drive) - summed], dim=1)
+    terms = torch.cat([_finite_log(h0).unsqueeze(1), _finite_log(drive) - summed], dim=1)
     states = torch.exp(summed + torch.logcumsumexp(terms, dim=1)[:, 1:])
     return states.flip(1) if reverse else states, states[:, -1].clone()
 
 
-def _log(x: Tensor) -> Tensor:
+def _finite_log(x: Tensor) -> Tensor:
     # Log 0 is no infinity, whose gradient is NaN; nor has a number below the least normal one its slope, 1 / x.
     is_normal = x >= torch.finfo(x.dtype).tiny
     return torch.where(is_normal, torch.where(is_normal, x, 1).log(), -1e30)
@@ -43,6 +44,7 @@ def _log(x: Tensor) -> Tensor:
 def _run(layer: LayerView, direction: Direction) -> SeriesResult:
     mask, bias = direction.mask, direction.weights.get("bias_ih")
     projected = layer.project(direction.x, direction.weights, add_bias=False)
+    # The bias is added in float32 at least, as kernels add it.
     gates = gates_of(layer.cell, projected if bias is None else projected + bias.to(accumulation_dtype(bias.dtype)))
     decay, drive = coefficients_of(layer.cell, gates, (), mask)
     h, last = log_space_scan(decay, drive, direction.state[0].to(drive.dtype), direction.reverse)
@@ -58,6 +60,7 @@ class LogSpaceKind(ScanBase):
     """Scan cells that run whole sequences by the paper's scan over logarithms."""
 
     def claims(self, cell: Equations | type[Equations]) -> bool:
+        # A class has no such attribute, which the constructor sets: it is claimed by `ScanKind`.
         return is_of(cell, ConvexScanEquations) and getattr(cell, "log_space", False)
 
     def facts(self, cell: ScanEquations | type[ScanEquations]) -> CellFacts:
@@ -68,12 +71,12 @@ class LogSpaceKind(ScanBase):
     def backends(self, layer: LayerView) -> tuple[str, ...]:
         return ()
 
-    def path(self, layer: LayerView, asked: Pass) -> Path:
-        if asked.has_gaps:
+    def path(self, layer: LayerView, query: Pass) -> Path:
+        if query.has_gaps:
             raise ValueError("log_space takes no gaps; use log_space=False")
-        if asked.direction is not None and asked.direction.resets is not None:
+        if query.direction is not None and query.direction.resets is not None:
             raise ValueError("log_space cannot reset a state: log 0 is infinite; use log_space=False")
-        if asked.direction is not None and not values_unknown() and not _has_logarithm(asked.direction.state[0]):
+        if query.direction is not None and not values_unknown() and not _has_logarithm(query.direction.state[0]):
             raise ValueError("log_space needs hx None or positive (0 if it needs no gradient): it takes its logarithm")
         return Path("the scan over logarithms", "log_space=True asks for the paper's own", _run)
 

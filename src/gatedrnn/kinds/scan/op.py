@@ -69,6 +69,7 @@ def linear_scan(
         ([1.0, 1.5, 1.75], [[1.75]])
     """
     _check(decay, drive, h0, resets, reset_state, backend)
+    # Cast outside of the operation: a second derivative is then rounded once, not at each use.
     h0, reset_state = (None if x is None else x.to(accumulation_dtype(x.dtype)) for x in (h0, reset_state))
     if plain_torch_only():
         if backend == "native":
@@ -76,9 +77,9 @@ def linear_scan(
                 "backend 'native' cannot run in a transform of torch.func or an export to ONNX; use 'auto' or "
                 "'reference'"
             )
-        h, last = _by_torch(ScanInputs(decay, drive, None, None, h0, None, resets, reset_state, BARE, reverse))
+        h, last = _run_in_torch(ScanInputs(decay, drive, None, None, h0, None, resets, reset_state, BARE, reverse))
         return h.to(drive.dtype), last
-    native = _native(backend, drive.device)
+    native = _is_native(backend, drive.device)
     h, last, _ = scan(decay, drive, None, None, h0, None, resets, reset_state, BARE, reverse, native)
     return h, last
 
@@ -113,7 +114,7 @@ def _check(
             raise ValueError(f"{name} is on {value.device} and drive on {drive.device}; put both on one device")
 
 
-def joined_by_channel(bias: Tensor | None, diagonals: Sequence[Channels]) -> Tensor | None:
+def concat_by_channel(bias: Tensor | None, diagonals: Sequence[Channels]) -> Tensor | None:
     """Join the bias of all projections and the diagonal weights, in the dtype of accumulation; None if there are
     neither."""
     parts = [*diagonals] if bias is None else [bias, *diagonals]
@@ -121,10 +122,10 @@ def joined_by_channel(bias: Tensor | None, diagonals: Sequence[Channels]) -> Ten
     return torch.cat(wide) if len(wide) > 1 else next(iter(wide), None)
 
 
-def biased_and_diagonals(
+def split_by_channel(
     cell: ScanEquations | ElementwiseLoopEquations, projected: Projections, by_channel: Tensor | None
 ) -> tuple[Projections, dict[str, Channels]]:  # fmt: skip
-    """Undo `joined_by_channel`: return the projections with their bias, summed as kernels do, in the dtype of
+    """Undo `concat_by_channel`: return the projections with their bias, summed as kernels do, in the dtype of
     accumulation, and the diagonal weights by the names of their parameters."""
     if by_channel is None:
         return projected, {}
@@ -132,12 +133,12 @@ def biased_and_diagonals(
     parts = by_channel.split(channels)
     diagonals = parts[len(parts) - len(cell.diagonals) :] if cell.diagonals else ()
     bias = by_channel[: len(by_channel) - len(diagonals) * channels]
-    whole = projected.to(accumulation_dtype(projected.dtype))
+    biased = projected.to(accumulation_dtype(projected.dtype))
     named = {f"weight_{name}": weight for name, weight in zip(cell.diagonals, diagonals, strict=True)}
-    return whole + bias if len(bias) else whole, named
+    return biased + bias if len(bias) else biased, named
 
 
-def _native(backend: str, device: torch.device) -> bool:
+def _is_native(backend: str, device: torch.device) -> bool:
     return (choose_backend(device).backend if backend == "auto" else backend) == "native"
 
 
@@ -148,91 +149,93 @@ def _program(word: str, device: torch.device) -> TileProgram | CellProgram:
     return bare_scan() if word == BARE else program_of(word, trace_cell)
 
 
-def _channels(given: ScanInputs) -> int:
+def _channels(inputs: ScanInputs) -> int:
     """The channels of each state."""
-    if given.drive is not None:
-        return int(given.drive.shape[2])
-    features = given.x.shape[2] if given.weight is None else given.weight.shape[0]
-    return int(features) // len(EQUATIONS[given.cell].projections)
+    if inputs.drive is not None:
+        return int(inputs.drive.shape[2])
+    features = inputs.x.shape[2] if inputs.weight is None else inputs.weight.shape[0]
+    return int(features) // len(EQUATIONS[inputs.cell].projections)
 
 
-def _run(given: ScanInputs) -> tuple[Tensor, Tensor, Tensor]:
+def _run(inputs: ScanInputs) -> tuple[Tensor, Tensor, Tensor]:
     """The outputs, the last states, and the product with `weight`."""
-    nothing = given.x.new_empty(0)
-    if not given.native:
-        h, last = _by_torch(given)
-        return h.to(given.x.dtype), last, nothing
-    kernels = native_kernels(KERNELS, given.x.device)
-    output, last, projected = kernels.scan(_program(given.cell, given.x.device), given)
+    nothing = inputs.x.new_empty(0)
+    if not inputs.native:
+        h, last = _run_in_torch(inputs)
+        return h.to(inputs.x.dtype), last, nothing
+    kernels = native_kernels(KERNELS, inputs.x.device)
+    output, last, projected = kernels.scan(_program(inputs.cell, inputs.x.device), inputs)
     return output, last, nothing if projected is None else projected
 
 
-def _fake(given: ScanInputs) -> tuple[Tensor, Tensor, Tensor]:
-    x, weight, channels = given.x, given.weight, _channels(given)
+def _fake(inputs: ScanInputs) -> tuple[Tensor, Tensor, Tensor]:
+    x, weight, channels = inputs.x, inputs.weight, _channels(inputs)
     batch, steps, _ = x.shape
-    width = channels if given.starts is None else given.starts.shape[1]
+    width = channels if inputs.starts is None else inputs.starts.shape[1]
     last = x.new_empty(batch, width, dtype=accumulation_dtype(x.dtype))
     if weight is None:
         return x.new_empty(batch, steps, channels), last, x.new_empty(0)
     if x.is_contiguous():
         return x.new_empty(batch, steps, channels), last, x.new_empty(batch, steps, len(weight))
+    # The strides of the kernel's results: `torch.compile` plans memory by these.
     output, projected = (x.new_empty(steps, batch, size).transpose(0, 1) for size in (channels, len(weight)))
     return output, last, projected
 
 
-def _run_gradient(upstream: ScanUpstream, given: ScanInputs) -> tuple[Tensor, ...]:
+def _run_gradient(upstream: ScanUpstream, inputs: ScanInputs) -> tuple[Tensor, ...]:
     """Gradients of what `_DIFFERENTIABLE` names; empty for missing ones, and for an x that is multiplied unless
     `of_x`. Gates are computed again."""
-    x = given.x
-    if not given.native:
-        of_decay, of_drive, of_start, of_reset = _gradient_by_scan(upstream, given)
+    x = inputs.x
+    if not inputs.native:
+        of_decay, of_drive, of_start, of_reset = _gradient_by_scan(upstream, inputs)
         return of_decay.to(x.dtype), of_drive.to(x.dtype), x.new_empty(0), x.new_empty(0), of_start, of_reset
     kernels = native_kernels(KERNELS, x.device)
-    gradients = kernels.scan_gradient(_program(given.cell, x.device), upstream, given)
+    gradients = kernels.scan_gradient(_program(inputs.cell, x.device), upstream, inputs)
     return tuple(x.new_empty(0) if gradient is None else gradient for gradient in gradients)
 
 
-def _fake_gradient(upstream: ScanUpstream, given: ScanInputs) -> tuple[Tensor, ...]:
-    x, grad_last, by_channel = given.x, upstream.grad_last, given.by_channel
-    of_x = torch.empty_like(x) if given.weight is not None else x.new_empty(x.shape)
-    if given.weight is not None and not upstream.of_x:
+def _fake_gradient(upstream: ScanUpstream, inputs: ScanInputs) -> tuple[Tensor, ...]:
+    x, grad_last, by_channel = inputs.x, upstream.grad_last, inputs.by_channel
+    of_x = torch.empty_like(x) if inputs.weight is not None else x.new_empty(x.shape)
+    if inputs.weight is not None and not upstream.of_x:
         of_x = x.new_empty(0)
-    others = (x.new_empty(0 if each is None else each.shape) for each in (given.drive, given.weight))
+    # A tensor for each result, though empty: torch refuses an operation whose results share memory.
+    others = (x.new_empty(0 if each is None else each.shape) for each in (inputs.drive, inputs.weight))
     sizes = 0 if by_channel is None else len(by_channel), grad_last.shape, upstream.grad_output.shape[2]
     return of_x, *others, *(grad_last.new_empty(size) for size in sizes)
 
 
-def _count(given: ScanInputs) -> int:
-    return 0 if given.weight is None else products(given.x, given.weight)  # type: ignore[arg-type]  # shapes
+def _flops(inputs: ScanInputs) -> int:
+    return 0 if inputs.weight is None else products(inputs.x, inputs.weight)  # type: ignore[arg-type]  # shapes
 
 
-scan = operation("scan", (ScanInputs,), 3, _run, _fake, _count)
+scan = operation("scan", (ScanInputs,), 3, _run, _fake, _flops)
 scan_gradient = operation(
     "scan_gradient", (ScanUpstream, ScanInputs), 6, _run_gradient, _fake_gradient,
-    lambda upstream, given: (1 + upstream.of_x) * _count(given),
+    lambda upstream, inputs: (1 + upstream.of_x) * _flops(inputs),
 )  # fmt: skip
 
 
-def _by_torch(given: ScanInputs) -> tuple[Tensor, Tensor]:
+def _run_in_torch(inputs: ScanInputs) -> tuple[Tensor, Tensor]:
     """The bare scan's states and the last one, in the dtype of accumulation, by torch operations."""
-    assert given.drive is not None
-    wide = accumulation_dtype(given.x.dtype)
-    decay, drive = given.x.to(wide), given.drive.to(wide)
-    h0 = drive.new_zeros(len(drive), drive.shape[2]) if given.starts is None else given.starts
-    return scan_in_torch(decay, drive, h0, given.resets, given.reset_state, given.reverse)
+    assert inputs.drive is not None
+    wide = accumulation_dtype(inputs.x.dtype)
+    decay, drive = inputs.x.to(wide), inputs.drive.to(wide)
+    h0 = drive.new_zeros(len(drive), drive.shape[2]) if inputs.starts is None else inputs.starts
+    return scan_in_torch(decay, drive, h0, inputs.resets, inputs.reset_state, inputs.reverse)
 
 
-def _gradient_by_scan(upstream: ScanUpstream, given: ScanInputs) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def _gradient_by_scan(upstream: ScanUpstream, inputs: ScanInputs) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The gradient of the bare scan by torch operations around one scan in the other direction; itself differentiable.
 
     With delta_t the whole gradient that reaches h_t:  delta_t = grad_t + a_(t+1) delta_(t+1),
     grad b_t = delta_t,  grad a_t = delta_t h_(t-1),  and a_t delta_t is the gradient of the state before step t.
     """
     assert upstream.output is not None
-    resets, reverse = given.resets, given.reverse
-    wide, grad_last = accumulation_dtype(given.x.dtype), upstream.grad_last
-    grad_h, decay, h = (x.to(wide) for x in (upstream.grad_output, given.x, upstream.output))
-    start = h.new_zeros(len(h), h.shape[2]) if given.starts is None else given.starts
+    resets, reverse = inputs.resets, inputs.reverse
+    wide, grad_last = accumulation_dtype(inputs.x.dtype), upstream.grad_last
+    grad_h, decay, h = (x.to(wide) for x in (upstream.grad_output, inputs.x, upstream.output))
+    start = h.new_zeros(len(h), h.shape[2]) if inputs.starts is None else inputs.starts
     end = h.shape[1] - 1
     if end < 0:
         return torch.zeros_like(decay), torch.zeros_like(h), grad_last.clone(), h.new_zeros(h.shape[2])
@@ -250,7 +253,7 @@ def _gradient_by_scan(upstream: ScanUpstream, given: ScanInputs) -> tuple[Tensor
         next_reset = along_run(torch.zeros_like(resets[:, 0]), resets[:, later], before=False)
     delta, _ = linear_scan(
         next_decay, grad_h, grad_last, resets=next_reset, reverse=not reverse,
-        backend="native" if given.native else "reference",
+        backend="native" if inputs.native else "reference",
     )  # fmt: skip
     previous = along_run(start, h[:, earlier], before=True)
     reaching = decay * delta
@@ -258,14 +261,14 @@ def _gradient_by_scan(upstream: ScanUpstream, given: ScanInputs) -> tuple[Tensor
     grad_start, grad_reset_state = reaching[:, first].clone(), torch.zeros_like(start[:0].sum(0))
     if resets is not None:
         cut = resets.unsqueeze(2)
-        reset_to = torch.zeros_like(start[:1, None]) if given.reset_state is None else given.reset_state
+        reset_to = torch.zeros_like(start[:1, None]) if inputs.reset_state is None else inputs.reset_state
         previous = torch.where(cut, reset_to, previous)
         grad_start = torch.where(cut[:, first], 0, grad_start)
         grad_reset_state = torch.where(cut, reaching, 0).sum((0, 1))
     return delta * previous, delta, grad_start, grad_reset_state
 
 
-def _saves(outputs: tuple[Tensor, ...], *, mask: Tensor | None, cell: str, **_: object) -> tuple[Tensor | None, Tensor]:
+def _saved(outputs: tuple[Tensor, ...], *, mask: Tensor | None, cell: str, **_: object) -> tuple[Tensor | None, Tensor]:
     """Keep the product, and the outputs if they are the states."""
     output, _last, projected = outputs
     shows = cell == BARE or (mask is None and program_of(cell, trace_cell).output_is_state)
@@ -273,42 +276,45 @@ def _saves(outputs: tuple[Tensor, ...], *, mask: Tensor | None, cell: str, **_: 
 
 
 def _backward(upstream: Gradients, saved: Gradients, needed: frozenset[str], **arguments: Any) -> Gradients:
-    (output, projected), (grad_output, grad_last, *_), given = saved, upstream, ScanInputs(**arguments)
-    x, channels = given.x, _channels(given)
-    if grad_output is None:  # zeros, of no size in memory
+    (output, projected), (grad_output, grad_last, *_), inputs = saved, upstream, ScanInputs(**arguments)
+    x, channels = inputs.x, _channels(inputs)
+    # Zeros of one element, expanded: a whole series of them would cost a pass over memory.
+    if grad_output is None:
         grad_output = x.new_zeros(1, 1, 1).expand(*x.shape[:2], channels)
     if grad_last is None:
-        width = channels if given.starts is None else given.starts.shape[1]
+        width = channels if inputs.starts is None else inputs.starts.shape[1]
         grad_last = x.new_zeros(len(x), width, dtype=accumulation_dtype(x.dtype))
     assert projected is not None
     before = ScanUpstream(grad_output, grad_last, projected, output, "x" in needed)
-    if torch.is_grad_enabled():  # only the bare scan comes here: others go through their definition
-        of_decay, of_drive, of_start, of_reset = _gradient_by_scan(before, given)
+    # Grad mode is on in a backward exactly if the caller asked for `create_graph`. Only the bare scan comes here then:
+    # the gradients of others go through their definition.
+    if torch.is_grad_enabled():
+        of_decay, of_drive, of_start, of_reset = _gradient_by_scan(before, inputs)
         gradients: Gradients = of_decay, of_drive, None, None, of_start, of_reset
     else:
-        gradients = scan_gradient(*before, *given)
+        gradients = scan_gradient(*before, *inputs)
     present = [name in needed if name == "x" else arguments[name] is not None for name in _DIFFERENTIABLE]
-    return [gradient if there else None for there, gradient in zip(present, gradients, strict=True)]
+    return [gradient if is_present else None for is_present, gradient in zip(present, gradients, strict=True)]
 
 
 def _reference(**arguments: Any) -> tuple[Tensor, Tensor]:
     """The outputs and last states by the cell's definition."""
-    given = ScanInputs(**arguments)
-    equations, x, starts = EQUATIONS[given.cell], given.x, given.starts
+    inputs = ScanInputs(**arguments)
+    equations, x, starts = EQUATIONS[inputs.cell], inputs.x, inputs.starts
     assert isinstance(equations, (ScanEquations, ElementwiseLoopEquations))
-    projected = x if given.weight is None else linear(x, given.weight)
-    whole, diagonals = biased_and_diagonals(equations, projected, given.by_channel)
+    projected = x if inputs.weight is None else linear(x, inputs.weight)
+    biased, diagonals = split_by_channel(equations, projected, inputs.by_channel)
     if isinstance(equations, ScanEquations):
-        gates = gates_of(equations, whole)
-        decay, driven = coefficients_of(equations, gates, tuple(diagonals.values()), given.mask)
-        reset_to = None if given.reset_state is None else given.reset_state.to(driven.dtype)
+        gates = gates_of(equations, biased)
+        decay, drive = coefficients_of(equations, gates, tuple(diagonals.values()), inputs.mask)
+        reset_to = None if inputs.reset_state is None else inputs.reset_state.to(drive.dtype)
         h, last = linear_scan(
-            decay, driven, starts, resets=given.resets, reset_state=reset_to, reverse=given.reverse
+            decay, drive, starts, resets=inputs.resets, reset_state=reset_to, reverse=inputs.reverse
         )  # fmt: skip
-        return shown(equations, h, gates, given.mask, whole.dtype).to(x.dtype), last
+        return shown(equations, h, gates, inputs.mask, biased.dtype).to(x.dtype), last
     assert starts is not None
     state, recurrent = starts.chunk(len(equations.states), dim=1), Recurrent(equations.projections, diagonals)
-    output, states = iterate(equations, whole, state, recurrent, given.mask, given.resets, given.reverse)
+    output, states = iterate(equations, biased, state, recurrent, inputs.mask, inputs.resets, inputs.reverse)
     return output.to(x.dtype), torch.cat(states, dim=1)
 
 
@@ -322,4 +328,4 @@ def _backward_with_graph(
     return (_backward if cell == BARE else _through)(upstream, saved, needed, cell=cell, **arguments)
 
 
-register_gradient(scan, _DIFFERENTIABLE, _saves, _backward, _backward_with_graph)
+register_gradient(scan, _DIFFERENTIABLE, _saved, _backward, _backward_with_graph)

@@ -47,11 +47,11 @@ from gatedrnn.kinds.kind import (
     input_gated_shapes,
     is_of,
 )
-from gatedrnn.kinds.loop.path import SteppingKind, cuts_of, in_torch_steps, stepping_path, without_kernel
+from gatedrnn.kinds.loop.path import SteppingKind, cuts_of, in_torch_steps, stepping_path, why_no_kernel
 from gatedrnn.kinds.scan.definition import coefficients_of, gates_of, shown
-from gatedrnn.kinds.scan.op import joined_by_channel, linear_scan, scan
+from gatedrnn.kinds.scan.op import concat_by_channel, linear_scan, scan
 from gatedrnn.kinds.scan.rows import CellProgram, trace_cell, trace_tiles
-from gatedrnn.kinds.stream import step_tensors, takes_products
+from gatedrnn.kinds.stream import multiplies_in_kernel, step_tensors
 from gatedrnn.shapes import Channels, Hidden, Series, StateTuple, Step
 
 POSITIVE = Tracking(
@@ -75,6 +75,7 @@ CHANNELWISE = Tracking(
     "in no run here found: products in a group where order matters, such as S3",
     "measured, docs/expressivity.md",
 )
+# Wide draws, at which gates saturate: a decay may fall below 0 only there.
 DRAWS, SPREAD = 1000, 4.0
 NO_RECURRENT_WEIGHTS = {"weight_dropout": "drops recurrent weights, and {names} has none; leave it at 0"}
 
@@ -107,7 +108,7 @@ def in_kernel(layer: LayerView, direction: Direction, starts: Tensor) -> tuple[S
     cell, x, weights = layer.cell, direction.x, direction.weights
     by_channel, resets, reset_state = weights.get("bias_ih"), direction.resets, None
     if cell.diagonals or (by_channel is not None and by_channel.dtype not in DTYPES):
-        by_channel = joined_by_channel(by_channel, _diagonals(cell, weights))
+        by_channel = concat_by_channel(by_channel, _diagonals(cell, weights))
     if resets is not None:
         resets, reset_state = cuts_of(direction), _reset_state(weights)
     others = direction.mask, resets, reset_state, cell.word, direction.reverse, True
@@ -120,6 +121,7 @@ def in_kernel(layer: LayerView, direction: Direction, starts: Tensor) -> tuple[S
     narrow, weight = autocast_dtype(x.device), weights["weight_ih"]
     if narrow is not None and x.dtype != torch.float64:
         x, weight = x.to(narrow), weight.to(narrow)
+    # Read as it lies, sequence after sequence or step after step.
     if not x.transpose(0, 1).is_contiguous():
         x = x.contiguous()
     return scan(x, None, weight, by_channel, starts.to(accumulation_dtype(x.dtype)), *others)[:2]
@@ -135,7 +137,7 @@ def _reset_state(weights: Weights) -> Channels | None:
     return None if learned is None else learned.to(accumulation_dtype(learned.dtype))
 
 
-def _by_stack(
+def _run_stack(
     layer: LayerView, program: CellProgram, x: Step, weights: list[Tensor | None], before: StateTuple
 ) -> StepResult:
     from gatedrnn.kinds.scan.step import stack_step  # which needs Numba
@@ -151,24 +153,26 @@ def _stream(layer: LayerView, x: Step, hx: Hidden | None) -> StepResult | None:
     if found is None:
         return None
     before, weights = found
-    if not takes_products(layer, x, before[0]):
+    if not multiplies_in_kernel(layer, x, before[0]):
         return _step(layer, x, before)
-    return _by_stack(layer, kernel.program, x, weights, before)
+    return _run_stack(layer, kernel.program, x, weights, before)
 
 
 def _step(layer: LayerView, x: Step, state: StateTuple) -> StepResult | None:
     """Run a step of any number of rows with one call for gates and state of each layer, for low latency."""
     cell, before, configuration = layer.cell, state[0].contiguous(), layer.configuration
     plain = not configuration.zoneout and not (layer.training and configuration.dropout)
-    half, program = torch.float16 in (x.dtype, autocast_dtype(x.device)), layer.kernel().program
-    if not plain or half or configuration.backend == "reference" or program is None or not x.is_cpu:
+    # Kernels of steps read no float16.
+    is_half, program = torch.float16 in (x.dtype, autocast_dtype(x.device)), layer.kernel().program
+    if not plain or is_half or configuration.backend == "reference" or program is None or not x.is_cpu:
         return None
+    # The kernel of a step is no operation: autograd, modes and tracers would not see it.
     if torch.is_grad_enabled() or observed(x) or not isinstance(cell, ScanEquations):
         return None
     weights = [layer.read_weights(number, "") for number in range(configuration.num_layers)]
-    if takes_products(layer, x, before):
+    if multiplies_in_kernel(layer, x, before):
         names = ["weight_ih", *(["bias_ih"] if configuration.bias else []), *diagonal_shapes(cell, 0)]
-        return _by_stack(layer, program, x, [each[name].contiguous() for each in weights for name in names], (before,))
+        return _run_stack(layer, program, x, [each[name].contiguous() for each in weights for name in names], (before,))
     from gatedrnn.kinds.scan.step import gated_step  # which needs Numba
 
     after = torch.empty_like(before)
@@ -213,8 +217,8 @@ class ScanBase(Kind[ScanEquations]):
             return programs.cpu_kernel(cell, trace_cell, device, dtype)
         found: Any = programs.program_for(cell, trace_cell)
         if not isinstance(found, str):  # tiles of a GPU have no diagonal weights
-            without = f"no kernel runs {cell.name} here"
-            found = without if cell.diagonals else programs.program_for(cell, trace_tiles)
+            no_kernel = f"no kernel runs {cell.name} here"
+            found = no_kernel if cell.diagonals else programs.program_for(cell, trace_tiles)
         return programs.kernel_with(found, device, dtype)
 
 
@@ -229,31 +233,32 @@ class ScanKind(ScanBase):
         return CellFacts(NO_RECURRENT_WEIGHTS, gaps, bias_is_decay=cell.clamped_decay)
 
     def backends(self, layer: LayerView) -> tuple[str, ...]:
+        # Without a kernel the choice is "reference", which is listed already.
         return tuple(dict.fromkeys(("reference", choose_backend(layer.kernel().device).backend)))
 
-    def path(self, layer: LayerView, asked: Pass) -> Path:
+    def path(self, layer: LayerView, query: Pass) -> Path:
         kernel, backend = layer.kernel(), layer.configuration.backend
         chosen, reason = choose_backend(kernel.device)
         if backend == "reference":
             return Path("one linear_scan, backend reference", "backend='reference' asks for it", _gates_in_torch)
-        if asked.direction is not None and plain_torch_only():
+        if query.direction is not None and plain_torch_only():
             if backend == "native":
                 raise BackendUnavailable(
                     "backend 'native' cannot run in a transform of torch.func or an export to ONNX; use 'auto' or "
                     "'reference'"
                 )
             return Path("one linear_scan, backend reference", "no kernel takes part in a transform", _gates_in_torch)
-        between = None
+        blocker = None
         if kernel.program is None or chosen != "native":
-            between = kernel.missing or f"no kernel runs {layer.cell.name} here"
-        elif asked.zones_out:
-            between = "zoneout acts between gates and scan"
-        elif asked.drops_state:
-            between = "state_dropout acts between gates and scan"
-        elif asked.has_gaps:
-            between = "gaps raise the decay between gates and scan"
-        if between is not None:
-            return Path(f"one linear_scan, backend {chosen}", f"{between}; {reason}", _gates_in_torch)
+            blocker = kernel.missing or f"no kernel runs {layer.cell.name} here"
+        elif query.zones_out:
+            blocker = "zoneout acts between gates and scan"
+        elif query.drops_state:
+            blocker = "state_dropout acts between gates and scan"
+        elif query.has_gaps:
+            blocker = "gaps raise the decay between gates and scan"
+        if blocker is not None:
+            return Path(f"one linear_scan, backend {chosen}", f"{blocker}; {reason}", _gates_in_torch)
         return Path(f"one kernel for gates and scan, backend {chosen}", reason, _in_one_kernel)
 
     def stream(self, layer: LayerView, x: Step, hx: Hidden | None) -> StepResult | None:
@@ -292,13 +297,13 @@ class ElementwiseKind(SteppingKind[ElementwiseLoopEquations]):
         return programs.cpu_kernel(cell, trace_cell, device, dtype)
 
     def backends(self, layer: LayerView) -> tuple[str, ...]:
-        return ("reference",) if without_kernel(layer, layer.configuration.zoneout > 0) else ("reference", "native")
+        return ("reference",) if why_no_kernel(layer, layer.configuration.zoneout > 0) else ("reference", "native")
 
-    def path(self, layer: LayerView, asked: Pass) -> Path:
-        without = without_kernel(layer, asked.zones_out)
-        if without is None and asked.drops_state:
+    def path(self, layer: LayerView, query: Pass) -> Path:
+        no_kernel = why_no_kernel(layer, query.zones_out)
+        if no_kernel is None and query.drops_state:
             return Path("the step loop in torch", "state_dropout acts where gates read the state", in_torch_steps)
-        return stepping_path(layer, asked, without, _all_steps)
+        return stepping_path(layer, query, no_kernel, _all_steps)
 
     def stream(self, layer: LayerView, x: Step, hx: Hidden | None) -> StepResult | None:
         return _stream(layer, x, hx)

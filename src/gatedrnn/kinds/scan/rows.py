@@ -29,7 +29,7 @@ class CellRows:
     """The rows of a cell. A step forward changes h, and c where there are two states, in place; a step backward delta_h
     and delta_c, the gradients of the states after it, into those before it."""
 
-    given: tuple[str, ...]
+    inputs: tuple[str, ...]
     """Names of the rows of projections, biases and diagonal weights, in order; those of their gradients have a g in
     front."""
     forward: Row
@@ -112,7 +112,7 @@ class _Tracing:
         self.cell, self.biases = cell, biases
         self.states, self.gates = cell.states, cell.projections
         self.sources = sources_of(cell)
-        self.given = [
+        self.inputs = [
             *(f"x_{name}" for name in self.gates), *((f"b_{name}" for name in self.gates) if biases else ()),
             *(f"w_{name}" for name in cell.diagonals),
         ]  # fmt: skip
@@ -140,7 +140,9 @@ class _Tracing:
         after, output = self._step(before, others)
         if not any(result.requires_grad for result in (*after, output)):
             raise CannotBeTraced(f"{type(self.cell).__name__}: neither state nor output depends on the inputs")
+        # autograd refuses a result that no input reaches, such as a state that is a constant.
         pairs = [(a, d) for a, d in zip((*after, output), (*deltas, upstream), strict=True) if a.requires_grad]
+        # A bias is added to its projection and has the same gradient, summed over time (`rows`).
         wanted = [*before, *others[: len(self.gates)], *others[len(others) - len(self.cell.diagonals) :]]
         return gradients(pairs, wanted)
 
@@ -152,17 +154,17 @@ class _Tracing:
     def rows(self) -> CellRows:
         """All rows."""
         states, gates = self.states, self.gates
-        graph, (*after, output) = trace(self._forward, [*states, *self.given], self.sources)
+        graph, (*after, output) = trace(self._forward, [*states, *self.inputs], self.sources)
         writes = dict(zip(states, after, strict=True))
         arguments = [*(f"before_{s}" for s in states), "upstream", *(f"delta_{s}" for s in states)]
-        back, values = trace(self._backward, [*arguments, *self.given], self.sources, gradient=True)
+        back, values = trace(self._backward, [*arguments, *self.inputs], self.sources, gradient=True)
         deltas = {f"delta_{s}": value for s, value in zip(states, values, strict=False)}
         of_gates = dict(zip(gates, values[len(states) :], strict=False))
         of_weights = dict(zip(self.cell.diagonals, values[len(states) + len(gates) :], strict=True))
         sums = {f"gb_{name}": value for name, value in of_gates.items()} if self.biases else {}
         composed = isinstance(self.cell, ScanEquations)
         return CellRows(
-            tuple(self.given),
+            tuple(self.inputs),
             Row("forward", graph, writes | {"output": output}, {}),
             Row("states", graph, writes | {f"kept_{s}": value for s, value in writes.items()}, {}),
             Row(
@@ -182,7 +184,7 @@ class _Tracing:
         def both(product: Tensor, *rows: Tensor) -> list[Tensor]:
             return [function(*rows)[0], *self._product(rows[0], product, *rows[count:])]
 
-        graph, values = trace(both, ["product", *arguments, *self.given], self.sources, name == "compose_backward")
+        graph, values = trace(both, ["product", *arguments, *self.inputs], self.sources, name == "compose_backward")
         return Row(name, graph, dict(zip((state, "product"), values, strict=True)), {})
 
 
@@ -257,7 +259,9 @@ def _traced_tiles(cell: ScanEquations) -> TileProgram:
 
     def gradient(state: Tensor, previous: Tensor, delta: Tensor, upstream: Tensor, *x: Tensor) -> list[Tensor]:
         (after,) = cell.step(x, (previous,), Recurrent(cell.projections, {}))
+        # Detached: `delta` holds what reaches the state through the output already.
         pairs = [(after, delta), (output(state.detach(), *x)[0], upstream)]
+        # autograd refuses a result that no input reaches, such as an output that is the state.
         return gradients([(result, of) for result, of in pairs if result.requires_grad], x)
 
     graph, values = trace(coefficients, inputs, sources)

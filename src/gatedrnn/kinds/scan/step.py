@@ -92,6 +92,7 @@ def gated_step(
     projected, added = projected.contiguous(), None if bias is None else bias.contiguous()
     weights = [weight.contiguous() for weight in diagonals]
     output, offset = projected.new_empty(batch, channels), layer * batch * channels * after.element_size()
+    # Before the test below: finding the row is what records its source.
     row = _row(program, projected.dtype, added is not None)
     if recorded_rows() is not None:
         return output
@@ -161,6 +162,7 @@ def _gated(words: Any) -> None:
     states = borrowed(memory)
     states[0] = step.after
     exactness = flush_denormals()
+    # The function of rows changes states in place; the caller's stay as they are.
     copy_bytes(step.before, step.after, step.batch * step.channels * step.wide)
     _elementwise_step(
         step.batch, step.channels, step.gates, step.size, step.wide, step.projected, step.bias, step.output, states,
@@ -217,6 +219,7 @@ def _stack(like: Any, words: Any) -> None:
             weights[1] if step.biased else 0, step.output, states, view(weights, others, weights.size - others),
             step.row,
         )  # fmt: skip
+        # The next layer multiplies this output before it writes its own to the same place.
         below = at_address(like, step.output, batch * channels)
     keep_alive((memory, pointers))
     restore_denormals(exactness)
@@ -228,6 +231,7 @@ def _products(rows: int, inner: int, x: Any, width: int, matrix: Any, out: Any) 
     for j in range(width):
         weights = block(matrix, j, inner)
         for r in range(rows):
+            # In the dtype of the weights: a Python 0.0 would turn the sum into float64.
             total, row = ZERO * weights[0], block(x, r, inner)
             for k in range(inner):
                 total += weights[k] * row[k]

@@ -65,57 +65,61 @@ def recording() -> Iterator[None]:
         yield
 
 
-def _run(given: TorchInputs) -> tuple[Tensor, ...]:
+def _run(inputs: TorchInputs) -> tuple[Tensor, ...]:
     """The output, (batch, time, channels), the last h, and the last c or nothing."""
-    output, *last = given.run()
-    return output.contiguous(), last[0].clone(), last[1].clone() if given.c is not None else output.new_empty(0)
+    output, *last = inputs.run()
+    # Results of an operation share no memory with each other: torch's last states may be views.
+    return output.contiguous(), last[0].clone(), last[1].clone() if inputs.c is not None else output.new_empty(0)
 
 
-def _fake(given: TorchInputs) -> tuple[Tensor, ...]:
-    x, h, c = given.x, given.h, given.c
+def _fake(inputs: TorchInputs) -> tuple[Tensor, ...]:
+    x, h, c = inputs.x, inputs.h, inputs.c
     output = x.new_empty(x.shape[0], x.shape[1], h.shape[2])
     return output, x.new_empty(h.shape), x.new_empty(0 if c is None else c.shape)
 
 
-def _run_gradient(upstream: TorchUpstream, given: TorchInputs) -> tuple[Tensor, ...]:
+def _run_gradient(upstream: TorchUpstream, inputs: TorchInputs) -> tuple[Tensor, ...]:
     """Gradients of all inputs, empty for missing ones, through one more run of the kernel."""
-    inputs: list[Any] = [None if x is None else x.detach().requires_grad_() for x in given]
+    # Leaves of a graph of their own: the caller's graph ends at the operation.
+    leaves: list[Any] = [None if x is None else x.detach().requires_grad_() for x in inputs]
     with recording():
-        outputs = TorchInputs(*inputs).run(training=True)  # cuDNN differentiates no other
-        gradients = iter(torch.autograd.grad(outputs, [x for x in inputs if x is not None], upstream[: len(outputs)]))
-    return tuple(given.x.new_empty(0) if x is None else next(gradients).contiguous() for x in inputs)
+        # In training mode, for cuDNN differentiates no other.
+        outputs = TorchInputs(*leaves).run(training=True)
+        gradients = iter(torch.autograd.grad(outputs, [x for x in leaves if x is not None], upstream[: len(outputs)]))
+    return tuple(inputs.x.new_empty(0) if x is None else next(gradients).contiguous() for x in leaves)
 
 
-def _fake_gradient(upstream: TorchUpstream, given: TorchInputs) -> tuple[Tensor, ...]:
-    return tuple(given.x.new_empty(0) if x is None else x.new_empty(x.shape) for x in given)
+def _fake_gradient(upstream: TorchUpstream, inputs: TorchInputs) -> tuple[Tensor, ...]:
+    return tuple(inputs.x.new_empty(0) if x is None else x.new_empty(x.shape) for x in inputs)
 
 
-def _count(given: TorchInputs) -> int:
-    return products(given.x, given.weight_ih, given.weight_hh, given.weight_hr)  # type: ignore[arg-type]  # shapes
+def _flops(inputs: TorchInputs) -> int:
+    return products(inputs.x, inputs.weight_ih, inputs.weight_hh, inputs.weight_hr)  # type: ignore[arg-type]  # shapes
 
 
-torch_rnn = operation("torch_rnn", (TorchInputs,), 3, _run, _fake, _count)
+torch_rnn = operation("torch_rnn", (TorchInputs,), 3, _run, _fake, _flops)
 torch_rnn_gradient = operation(
     "torch_rnn_gradient", (TorchUpstream, TorchInputs), 8, _run_gradient, _fake_gradient,
-    lambda upstream, given: 2 * _count(given),
+    lambda upstream, inputs: 2 * _flops(inputs),
 )  # fmt: skip
 
 
-def _saves(output: tuple[Tensor, ...], **_: object) -> tuple[Tensor, ...]:
+def _saved(output: tuple[Tensor, ...], **_: object) -> tuple[Tensor, ...]:
+    # What torch's kernel needs for its gradient stays inside autograd: the backward runs it once more.
     return ()
 
 
 def _backward(upstream: Gradients, saved: Gradients, needed: frozenset[str], **arguments: Any) -> Gradients:
-    given, (grad_output, *others) = TorchInputs(**arguments), upstream
-    x, h, c = given.x, given.h, given.c
+    inputs, (grad_output, *others) = TorchInputs(**arguments), upstream
+    x, h, c = inputs.x, inputs.h, inputs.c
     if grad_output is None:
         grad_output = x.new_zeros(x.shape[0], x.shape[1], h.shape[2])
-    gradients = torch_rnn_gradient(grad_output, *or_zeros(others, (h, c)), *given)
-    return [None if x is None else gradient for x, gradient in zip(given, gradients, strict=True)]
+    gradients = torch_rnn_gradient(grad_output, *or_zeros(others, (h, c)), *inputs)
+    return [None if x is None else gradient for x, gradient in zip(inputs, gradients, strict=True)]
 
 
 def _reference(**arguments: Any) -> tuple[Tensor, ...]:
     return TorchInputs(**arguments).run(training=True)
 
 
-register_gradient(torch_rnn, TorchInputs._fields, _saves, _backward, through(_reference, TorchInputs._fields))
+register_gradient(torch_rnn, TorchInputs._fields, _saved, _backward, through(_reference, TorchInputs._fields))

@@ -64,6 +64,7 @@ LACKS_BFLOAT16 = platform.machine() == "x86_64" and torch.backends.cpu.get_cpu_c
 """Whether oneDNN has no LSTM in bfloat16 here: on an x86 processor it needs AVX-512."""
 NO_PROJECTION = "argument is only supported for LSTM, not RNN or GRU"
 """torch's words for a proj_size that it refuses."""
+# Finite, for at real steps it is multiplied by a feature of 0; float16 ends at 65,504.
 CLOSED, CLOSED_IN_FLOAT16 = 1e30, 3e4
 """A pre-activation at which a sigmoid is exactly 0 or 1, and its gradient exactly 0, whatever is added to it."""
 
@@ -73,20 +74,21 @@ def _kernel(layer: LayerView) -> TorchKernel:
     return layer.cell.torch_kernel
 
 
-def _is_torchs(layer: LayerView, asked: Pass, beyond: str | None) -> bool:
-    """Whether torch's kernel runs this pass; `beyond` says why it cannot run this layer."""
+def _use_torch(layer: LayerView, query: Pass, refusal: str | None) -> bool:
+    """Whether torch's kernel runs this pass; `refusal` says why it cannot run this layer."""
     if layer.configuration.backend != "auto":
         return layer.configuration.backend == "torch"
-    if beyond or forward_mode():  # oneDNN's LSTM knows no forward mode
+    # oneDNN's LSTM has no forward-mode derivative.
+    if refusal or forward_mode():
         return False
-    if not _kernel(layer).slower_than_native or _has_few_steps(asked):
+    if not _kernel(layer).slower_than_native or _is_short(query):
         return True
     return layer.kernel().missing is not None or plain_torch_only() or _is_expanded(layer)
 
 
-def _has_few_steps(asked: Pass) -> bool:
+def _is_short(query: Pass) -> bool:
     """Whether a sequence is too short for our kernel to be worth its call. A traced graph serves all lengths."""
-    steps, direction = asked.steps, asked.direction
+    steps, direction = query.steps, query.direction
     if direction is not None and direction.mask is None and direction.resets is None:
         steps = direction.x.shape[1]
     if steps is None or values_unknown() or torch.is_autocast_enabled("cpu"):
@@ -100,10 +102,11 @@ def _max_steps() -> int:
 
 def _is_expanded(layer: LayerView) -> bool:
     """Whether the weights come from `call_for_per_sample_grads`, which knows torch's calls alone."""
+    # By its name: the class is private to torch.
     return type(layer.read_weight("weight_ih_l0")).__name__ == "ExpandedWeight"
 
 
-def _beyond_torch(layer: LayerView, asked: Pass) -> str | None:
+def _unsupported(layer: LayerView, query: Pass) -> str | None:
     """Return why torch's kernel cannot run this layer; None if it can."""
     if not layer.cell.recurrent_bias:
         return "torch's GRU applies the reset gate after the product"
@@ -111,9 +114,9 @@ def _beyond_torch(layer: LayerView, asked: Pass) -> str | None:
         return "ONNX knows no LSTM with a projection"
     if layer.configuration.layer_norm:
         return "layer_norm acts inside torch's kernel, between product and gates"
-    if asked.zones_out:
+    if query.zones_out:
         return "zoneout changes the state at every step, inside torch's kernel"
-    if asked.drops_state:
+    if query.drops_state:
         return "state_dropout acts inside torch's kernel, before the recurrent product"
     if LACKS_BFLOAT16 and len(layer.cell.states) == 2 and _is_bfloat16(layer):
         return "oneDNN has no LSTM in bfloat16 on this processor"
@@ -126,7 +129,7 @@ def _is_bfloat16(layer: LayerView) -> bool:
     return weight.is_cpu and torch.bfloat16 in (weight.dtype, autocast_dtype(weight.device))
 
 
-def _outside(direction: Direction | None) -> bool:
+def _blocked(direction: Direction | None) -> bool:
     """Whether torch's kernel cannot run a pass: segments depend on the values of flags, and an export to ONNX cannot
     sort rows by their lengths."""
     if direction is None:
@@ -143,12 +146,12 @@ def _run(layer: LayerView, direction: Direction) -> SeriesResult:
         )
         if not len(segments.steps):  # nothing to run
             return LOOP.path(layer, Pass(direction=direction)).run(layer, direction)
-        return _segments(layer, x, state, direction.weights, segments)
+        return _run_segments(layer, x, state, direction.weights, segments)
     if direction.reverse:
         flipped = None if mask is None else mask.flip(1)
-        output, last = _padded(layer, x.flip(1), state, direction.weights, flipped)
+        output, last = _run_padded(layer, x.flip(1), state, direction.weights, flipped)
         return output.flip(1), last
-    return _padded(layer, x, state, direction.weights, mask)
+    return _run_padded(layer, x, state, direction.weights, mask)
 
 
 def _in_dtype_of(x: Tensor, state: StateTuple) -> StateTuple:
@@ -156,20 +159,21 @@ def _in_dtype_of(x: Tensor, state: StateTuple) -> StateTuple:
     return state if state[0].dtype == x.dtype else tuple(s.to(x.dtype) for s in state)
 
 
-def _padded(layer: LayerView, x: Series, state: StateTuple, weights: Weights, mask: Flags | None) -> SeriesResult:
+def _run_padded(layer: LayerView, x: Series, state: StateTuple, weights: Weights, mask: Flags | None) -> SeriesResult:
     """Run one call over the padded batch, forwards."""
     if mask is None:
-        return _call(layer, x, state, weights)
+        return _run_kernel(layer, x, state, weights)
+    # Where values are unknown, sorting is right for any mask.
     ragged_left = values_unknown() or bool((mask[:, 1:] & ~mask[:, :-1]).any())
     if not ragged_left:
-        return _aligned(layer, x, state, weights, mask)
+        return _run_left_aligned(layer, x, state, weights, mask)
     # Over padding before the first real step h would change: o * tanh(c) is not the h it came from.
     order = left_aligned(mask)
-    output, last = _aligned(layer, reorder(x, order), state, weights, mask.gather(1, order))
+    output, last = _run_left_aligned(layer, reorder(x, order), state, weights, mask.gather(1, order))
     return reorder(output, torch.argsort(order, dim=1)), last
 
 
-def _aligned(layer: LayerView, x: Series, state: StateTuple, weights: Weights, mask: Flags) -> SeriesResult:
+def _run_left_aligned(layer: LayerView, x: Series, state: StateTuple, weights: Weights, mask: Flags) -> SeriesResult:
     """Run one call over rows whose real steps come first."""
     x, padding_gates = zero_masked_steps(x, mask), _kernel(layer).padding_gates
     if padding_gates:
@@ -178,11 +182,11 @@ def _aligned(layer: LayerView, x: Series, state: StateTuple, weights: Weights, m
         gates = [closed * padding_gates.get(gate, 0.0) for gate in layer.cell.projections]
         column = x.new_tensor(gates).repeat_interleave(layer.configuration.hidden_size).unsqueeze(1)
         weights = weights | {"weight_ih": torch.cat([weights["weight_ih"], column], dim=1)}
-    output, last = _call(layer, x, state, weights)
+    output, last = _run_kernel(layer, x, state, weights)
     return zero_masked_steps(output, mask), (_last_valid(output, state[0], mask), *last[1:])
 
 
-def _segments(layer: LayerView, x: Series, state: StateTuple, weights: Weights, segments: Segments) -> SeriesResult:
+def _run_segments(layer: LayerView, x: Series, state: StateTuple, weights: Weights, segments: Segments) -> SeriesResult:
     """Run one packed call whose rows are the segments between resets."""
     batch, time = x.shape[:2]
     packed = x.flatten(0, 1)[segments.steps]
@@ -195,10 +199,10 @@ def _segments(layer: LayerView, x: Series, state: StateTuple, weights: Weights, 
     return segments.spread(output, batch, time), ends
 
 
-def _call(layer: LayerView, x: Series, state: StateTuple, weights: Weights) -> SeriesResult:
+def _run_kernel(layer: LayerView, x: Series, state: StateTuple, weights: Weights) -> SeriesResult:
     """Run torch's kernel for one layer, forwards."""
     stacked = tuple(s.unsqueeze(0) for s in state)
-    if _by_op():
+    if _as_registered_op():
         names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr")
         h, c = stacked[0], stacked[1] if len(stacked) == 2 else None
         output, *last = torch_rnn(x, h, c, *(weights.get(name) for name in names))
@@ -209,10 +213,11 @@ def _call(layer: LayerView, x: Series, state: StateTuple, weights: Weights) -> S
     return output, tuple(s.squeeze(0) for s in last[: len(state)])
 
 
-def _by_op() -> bool:
+def _as_registered_op() -> bool:
     """Whether torch's kernel is called as a registered operation: in a compiled graph, and under a dispatch mode, which
     could not count what the kernel does."""
-    if exporting_to_onnx():  # which knows torch's kernel and no operation of ours
+    # ONNX has operators for torch's LSTM and GRU, and none for an operation of ours.
+    if exporting_to_onnx():
         return False
     return torch.compiler.is_compiling() or (under_dispatch_mode() and not transforming())
 
@@ -237,6 +242,7 @@ def _last_valid(output: Series, h0: State, mask: Flags) -> State:
     """The output at each left-aligned row's last real step; h0 where a row has none."""
     lengths = mask.sum(1)
     rows = torch.arange(output.shape[0], device=output.device)
+    # The clamp only makes the index of an empty row valid.
     return torch.where((lengths > 0).unsqueeze(1), output[rows, (lengths - 1).clamp(min=0)], h0)
 
 
@@ -244,7 +250,7 @@ TORCH_STEPS: dict[str, Any] = {"LSTM": _VF.lstm_cell, "GRU": _VF.gru_cell}
 """torch's single steps: two products of its library, as fast as memory delivers the weights."""
 
 
-def _takes(x: Any, hx: Any, states: int) -> bool:
+def _fits_cell(x: Any, hx: Any, states: int) -> bool:
     """Whether a step is torch's: of a batch, on a CPU, in one dtype throughout; in half precision sums are ours."""
     if type(x) is not Tensor or x.dim() != 2 or x.dtype not in DTYPES or not x.is_cpu:
         return False
@@ -260,7 +266,7 @@ def _takes(x: Any, hx: Any, states: int) -> bool:
     return bool(h.dim() == 2 and c.dim() == 2 and h.dtype == x.dtype and c.dtype == x.dtype)
 
 
-class _TorchsOwn(TorchLayers):
+class _FusedLayers(TorchLayers):
     """torch's LSTM and GRU, by their own kernels wherever these are the faster ones."""
 
     def name(self, cell: Any) -> str:
@@ -274,6 +280,7 @@ class _TorchsOwn(TorchLayers):
             return None, "torch's GRU applies the reset gate after the product"
         if single:
             make: Any = getattr(nn, f"{name}Cell")
+            # On "meta" it takes no memory: the layer's own parameters replace its.
             return make(of.input_size, of.hidden_size, of.bias, device="meta"), ""
         for setting in (*REGULARISERS, "layer_norm"):
             if getattr(of, setting):
@@ -311,8 +318,8 @@ class _TorchsOwn(TorchLayers):
             batch, steps = steps, batch
         if not batch or not steps:
             return None
-        ours = of.backend == "auto" and cell.torch_kernel.slower_than_native and layer.kernel().missing is None
-        if ours and steps > _max_steps():
+        use_native = of.backend == "auto" and cell.torch_kernel.slower_than_native and layer.kernel().missing is None
+        if use_native and steps > _max_steps():
             return None
         weights: list[Any] = layer.flat_weights()
         dtype = x.dtype
@@ -338,19 +345,19 @@ class _TorchsOwn(TorchLayers):
         return output, tuple(last) if len(last) > 1 else last[0]
 
     def stack(self, layer: LayerView, x: Series, state: StateTuple) -> SeriesResult | None:
-        asked = Pass.configured(layer, layer.training, x.shape[1])
-        if not _is_torchs(layer, asked, _beyond_torch(layer, asked)) or _by_op() or _has_free_length(x):
+        query = Pass.configured(layer, layer.training, x.shape[1])
+        if not _use_torch(layer, query, _unsupported(layer, query)) or _as_registered_op() or _has_free_length(x):
             return None
         weights: list[Any] = layer.flat_weights()
         output, *last = call_kernel(x, _in_dtype_of(x, state), weights, *_options(layer))
         return output, tuple(last)
 
     def packed(self, layer: LayerView, packed: PackedSequence, state: StateTuple) -> PackedResult | None:
-        asked, of = Pass.configured(layer, layer.training, len(packed.batch_sizes)), layer.configuration
+        query, of = Pass.configured(layer, layer.training, len(packed.batch_sizes)), layer.configuration
         # torch draws dropout of packed data in that very order.
-        beyond = _beyond_torch(layer, asked)
-        drops = of.backend == "auto" and layer.training and of.drops_between and not beyond
-        if not (drops or _is_torchs(layer, asked, beyond)):
+        refusal = _unsupported(layer, query)
+        drops = of.backend == "auto" and layer.training and of.drops_between and not refusal
+        if not (drops or _use_torch(layer, query, refusal)):
             return None
         states = _in_dtype_of(packed.data, state)
         weights: list[Any] = layer.flat_weights()
@@ -359,10 +366,11 @@ class _TorchsOwn(TorchLayers):
 
     def step(self, module: Any, x: Any, hx: Any) -> Hidden | None:
         cell = module.cell
-        if not cell.recurrent_bias or not _takes(x, hx, len(cell.states)) or module.weight_ih.dtype != x.dtype:
+        if not cell.recurrent_bias or not _fits_cell(x, hx, len(cell.states)) or module.weight_ih.dtype != x.dtype:
             return None
         if hx is None:
-            hx = x.new_zeros(x.shape[0], module.hidden_size)  # `len` would fix it in a traced graph
+            # From the shape: `len` is a number that a traced graph would keep.
+            hx = x.new_zeros(x.shape[0], module.hidden_size)
             hx = hx if len(cell.states) == 1 else (hx, hx)
         step = TORCH_STEPS[cell.torch_kernel.mode]
         return step(x, hx, module.weight_ih, module.weight_hh, module.bias_ih, module.bias_hh)
@@ -377,7 +385,7 @@ def _options(layer: LayerView) -> tuple[bool, int, float, bool, bool]:
 class TorchKind(LoopBase):
     """Cells whose equations torch's own kernels compute."""
 
-    torch_layers = _TorchsOwn()
+    torch_layers = _FusedLayers()
 
     def claims(self, cell: Equations | type[Equations]) -> bool:
         return is_of(cell, LoopEquations) and getattr(cell, "torch_kernel", None) is not None
@@ -389,20 +397,20 @@ class TorchKind(LoopBase):
         return facts._replace(refused={**facts.refused, **refused}, weight_init="torch")
 
     def backends(self, layer: LayerView) -> tuple[str, ...]:
-        beyond = _beyond_torch(layer, Pass.configured(layer, training=False))
-        return LOOP.backends(layer) if beyond else (*LOOP.backends(layer), "torch")
+        refusal = _unsupported(layer, Pass.configured(layer, training=False))
+        return LOOP.backends(layer) if refusal else (*LOOP.backends(layer), "torch")
 
-    def path(self, layer: LayerView, asked: Pass) -> Path:
-        beyond, outside, backend = _beyond_torch(layer, asked), _outside(asked.direction), layer.configuration.backend
-        if backend == "torch" and asked.direction is not None and (beyond or outside):
+    def path(self, layer: LayerView, query: Pass) -> Path:
+        refusal, blocked, backend = _unsupported(layer, query), _blocked(query.direction), layer.configuration.backend
+        if backend == "torch" and query.direction is not None and (refusal or blocked):
             raise BackendUnavailable("backend 'torch' cannot do this, nor be traced through mask or resets; use 'auto'")
-        ours = outside or not _is_torchs(layer, asked, beyond)
-        if ours or (asked.direction is not None and _has_free_length(asked.direction.x)):
-            path = LOOP.path(layer, asked)
-            return path._replace(reason=f"{beyond}; {path.reason}") if beyond and backend == "auto" else path
+        use_native = blocked or not _use_torch(layer, query, refusal)
+        if use_native or (query.direction is not None and _has_free_length(query.direction.x)):
+            path = LOOP.path(layer, query)
+            return path._replace(reason=f"{refusal}; {path.reason}") if refusal and backend == "auto" else path
         library = {"cpu": "oneDNN where it can, else ATen", "cuda": "cuDNN"}.get(layer.kernel().device.type, "ATen")
         reason = f"torch has one for {layer.cell.name}"
-        if backend == "auto" and _kernel(layer).slower_than_native and _has_few_steps(asked):
+        if backend == "auto" and _kernel(layer).slower_than_native and _is_short(query):
             reason += f", the faster one up to {MAX_STEPS_WITH_GRADIENTS} steps, without gradients {MAX_STEPS_WITHOUT}"
         return Path(f"torch's fused kernel ({library})", reason, _run)
 

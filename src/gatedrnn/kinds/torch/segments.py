@@ -39,15 +39,17 @@ class Segments(NamedTuple):
         batch, time = mask.shape
         rows = torch.arange(batch, device=mask.device).unsqueeze(1).expand(batch, time)
         number = resets.long().cumsum(1)  # within its row; 0 before the first reset
-        ident = (rows * (time + 1) + number)[mask]
-        numbers, segment, lengths = torch.unique(ident, return_inverse=True, return_counts=True)
+        # One number for row and segment, since a row has `time` resets at most.
+        segment_key = (rows * (time + 1) + number)[mask]
+        numbers, segment, lengths = torch.unique(segment_key, return_inverse=True, return_counts=True)
+        # Packed data needs its longest sequence first; stable, so that equal lengths keep one order on every device.
         order = torch.argsort(lengths, descending=True, stable=True)
         rank = torch.empty_like(order)
         rank[order] = torch.arange(len(order), device=order.device)
         # Segments come row by row and each in the order of its steps, so a step's index in its own is a difference.
-        within = torch.arange(len(segment), device=segment.device) - (lengths.cumsum(0) - lengths)[segment]
-        counts = torch.bincount(within, minlength=1)
-        packed_index = (counts.cumsum(0) - counts)[within] + rank[segment]
+        step_in_segment = torch.arange(len(segment), device=segment.device) - (lengths.cumsum(0) - lengths)[segment]
+        counts = torch.bincount(step_in_segment, minlength=1)
+        packed_index = (counts.cumsum(0) - counts)[step_in_segment] + rank[segment]
         columns = torch.arange(time, device=mask.device).expand(batch, time)[mask]
         flat = rows[mask] * time + ((time - 1 - columns) if reverse else columns)
         steps = torch.empty_like(flat)
@@ -59,6 +61,7 @@ class Segments(NamedTuple):
             where = torch.searchsorted(numbers, final).clamp(max=len(numbers) - 1)
             ends_in = torch.where(numbers[where] == final, rank[where], -1)
         return cls(
+            # torch reads `batch_sizes` on the CPU, whatever the device of the data.
             steps, counts.cpu(), torch.where(cuts_before == 0, row, -1)[order],
             torch.where((ends_in < 0) & (number[:, -1] == 0), -2, ends_in),
         )  # fmt: skip
