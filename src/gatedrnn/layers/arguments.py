@@ -20,9 +20,11 @@ from gatedrnn.shapes import Flags
 
 def check_size(name: str, value: object, least: int = 1) -> None:
     """Accept a whole number of `least` or more."""
+    # True is an int to Python: without this, hidden_size=True would make a layer of one channel.
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"{name} should be of type int, got: {type(value).__name__}")
     if value < least:
+        # The first message is torch's.
         raise ValueError(f"{name} must be greater than zero" if least else f"{name} must be at least 0, got {value}")
 
 
@@ -56,8 +58,9 @@ def check_options(layer: type, names: Iterable[str], cell_class: type[Equations]
 
 
 def _keywords(base: type) -> set[str]:
-    made = vars(base).get("__init__")
-    return set() if made is None or base.__module__.startswith("torch.") else set(signature(made).parameters)
+    init = vars(base).get("__init__")
+    # Not those of torch's bases, such as `mode`: a hint must name what a layer takes.
+    return set() if init is None or base.__module__.startswith("torch.") else set(signature(init).parameters)
 
 
 def check_real(title: str, dtype: torch.dtype | None) -> None:
@@ -80,7 +83,7 @@ def check_dropout(value: object, num_layers: int) -> None:
             "dropout option adds dropout after all but last recurrent layer, so non-zero dropout expects num_layers "
             f"greater than 1, but got dropout={value} and num_layers={num_layers}; input_dropout, zoneout and "
             "state_dropout act within one layer",
-            stacklevel=_outside_of_constructors(),
+            stacklevel=_constructor_level(),
         )
 
 
@@ -88,7 +91,7 @@ def _is_number(value: object) -> TypeGuard[Real]:
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
-def _outside_of_constructors() -> int:
+def _constructor_level() -> int:
     """Return the stack level of the line that makes a layer: a class may have a constructor of its own, or none."""
     level, frame = 1, sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_name in ("check_dropout", "__init__"):
@@ -125,6 +128,7 @@ def check_features(x: Tensor, weight: Tensor, expected: int) -> None:
     """Accept an input with the layer's dtype (unless autocast converts it) and number of features."""
     check_dtype("RNN", x, weight, ValueError)
     if x.shape[-1] != expected:
+        # torch's class and words: code that catches them works with these layers too.
         raise RuntimeError(f"input.size(-1) must be equal to input_size. Expected {expected}, got {x.shape[-1]}")
 
 
@@ -133,7 +137,7 @@ def check_dtype(title: str, x: Tensor, weight: Tensor, error: type[Exception] = 
     if x.dtype != weight.dtype and (autocast_dtype(x.device) is None or not x.dtype.is_floating_point):
         start = "RNN input" if title == "RNN" else f"{title}: input"
         raise error(
-            f"{start} dtype ({x.dtype}) does not match weight dtype ({weight.dtype}). {_advice(x.dtype, weight.dtype)}"
+            f"{start} dtype ({x.dtype}) does not match weight dtype ({weight.dtype}). {_remedy(x.dtype, weight.dtype)}"
         )
     if weight.dtype.is_complex:
         raise TypeError(f"{title}: layers compute with real numbers, got {weight.dtype}; {COMPLEX}")
@@ -142,7 +146,7 @@ def check_dtype(title: str, x: Tensor, weight: Tensor, error: type[Exception] = 
 COMPLEX = "pass real and imaginary parts as features side by side, torch.view_as_real(x).flatten(-2)"
 
 
-def _advice(dtype: torch.dtype, wanted: torch.dtype) -> str:
+def _remedy(dtype: torch.dtype, wanted: torch.dtype) -> str:
     if dtype.is_complex:
         return f"Layers compute with real numbers: {COMPLEX}"
     if not dtype.is_floating_point:
@@ -171,17 +175,18 @@ def check_flags(name: str, flags: Flags, expected: tuple[int, ...]) -> None:
 def check_gaps(cell: Equations, gaps: Tensor, expected: tuple[int, ...], bidirectional: bool = False) -> None:
     """Accept times of 0 or more with the input's leading axes, if the cell reads gaps; a cell that learns their effect
     accepts an axis of features too, for each direction."""
-    taken = kind_of(cell).facts(cell).gaps
-    if taken is None:
+    reads = kind_of(cell).facts(cell).gaps
+    if reads is None:
         raise ValueError(f"{cell.name} takes no gaps: it has no decay between 0 and 1 that could be raised to them")
     if not isinstance(gaps, Tensor):
         raise TypeError(f"gaps must be a tensor of times, got {type(gaps).__name__}; take torch.as_tensor(...)")
     if not gaps.is_floating_point():
         raise ValueError(f"gaps must be a tensor of floating point, got {gaps.dtype}; take gaps.float()")
-    by_feature = (*expected, taken.features * (1 + bidirectional))
-    if tuple(gaps.shape) != expected and not (taken.features and tuple(gaps.shape) == by_feature):
-        also = f", or {by_feature} with a time for each feature" if taken.features else ""
+    by_feature = (*expected, reads.features * (1 + bidirectional))
+    if tuple(gaps.shape) != expected and not (reads.features and tuple(gaps.shape) == by_feature):
+        also = f", or {by_feature} with a time for each feature" if reads.features else ""
         raise ValueError(f"gaps must have the input's first axes {expected}{also}, got shape {tuple(gaps.shape)}")
+    # A tracer has no values to look at.
     if not observed(gaps) and not bool(((gaps >= 0) & gaps.isfinite()).all()):
         raise ValueError("gaps must be finite and 0 or more: the time from the step before to each step")
 
@@ -243,15 +248,16 @@ def why_refused(
     bias_init = settings.get("bias_init")
     scheme = bias_init if isinstance(bias_init, str) else None
     for name, value in settings.items():
+        # Refused only where it has an effect in none: a study compares cells of which some take it.
         if not value or any(takes(cell, name, scheme) for cell in cells.values()):
             continue
         if backbone is not None:
             return f"{name} is of recurrent layers, and {backbone} has none; leave it out"
-        return f"{name} {_why(name, cells, scheme)}"
+        return f"{name} {_refusal(name, cells, scheme)}"
     return None
 
 
-def _why(name: str, cells: Mapping[str, Equations | type[Equations]], bias_init: str | None) -> str:
+def _refusal(name: str, cells: Mapping[str, Equations | type[Equations]], bias_init: str | None) -> str:
     names, first = ", ".join(cells), next(iter(cells.values()))
     refused = kind_of(first).facts(first).refused
     if name in refused:

@@ -16,10 +16,11 @@ from gatedrnn.kinds import kind_of
 from gatedrnn.kinds.kind import MethodCall, SampleInputs, check_initial_state
 from gatedrnn.layers.parameters import shapes
 
+# Three different sizes, so that swapped axes do not fit.
 BATCH, STEPS, BLOCKS = 2, 3, 5
 DRAWS = 8
 """Random inputs at most on which a weight is looked for: a rectifier may be shut on the first."""
-_TRIED: set[type[Equations]] = set()
+_CHECKED: set[type[Equations]] = set()
 
 
 def check_cell(cell: Equations) -> None:
@@ -30,14 +31,18 @@ def check_cell(cell: Equations) -> None:
             something else than it must.
         ValueError: declarations that contradict each other, or a weight that no equation reads.
     """
+    # Of each object, before the look-up by class: attributes depend on the options.
     _refuse_tensors(cell)
-    if type(cell) in _TRIED:
+    if type(cell) in _CHECKED:
         return
     _check_declarations(cell)
+    # The default device may be "meta", where tensors have no values.
     with torch.no_grad(), torch.device("cpu"):
         _check_methods(cell)
+    # The caller may run under `no_grad`, autocast or a mode; gradients are needed here.
     in_a_clean_thread(lambda: _check_reads(cell))
-    _TRIED.add(type(cell))
+    # Last: a class that was refused is checked again.
+    _CHECKED.add(type(cell))
 
 
 def _refuse_tensors(cell: Equations) -> None:
@@ -113,6 +118,7 @@ def _check_call(cell: Equations, call: MethodCall, read: tuple[int, ...]) -> Non
     name = f"{type(cell).__name__}.{call.method}"
     try:
         results = getattr(cell, call.method)(*call.arguments)
+    # A user's method may raise anything; the message names the shapes that it got.
     except Exception as error:
         raise TypeError(
             f"{name} cannot take its {len(cell.projections)} projections ({', '.join(cell.projections)}), "
@@ -130,7 +136,7 @@ def _check_call(cell: Equations, call: MethodCall, read: tuple[int, ...]) -> Non
 
 def _check_reads(cell: Equations) -> None:
     """Refuse a weight that no equation reads: it would count as a parameter and never get a gradient."""
-    unread = _unread(cell)
+    unread = _unread_weights(cell)
     if not unread:
         return
     title, hint = type(cell).__name__, "read it, or leave it out of the cell's declarations"
@@ -142,49 +148,53 @@ def _check_reads(cell: Equations) -> None:
     raise ValueError(f"{title}: no equation reads {' and '.join(unread)}, which would get no gradient; {hint}")
 
 
-def _unread(cell: Equations) -> dict[str, int]:
+def _unread_weights(cell: Equations) -> dict[str, int]:
     """Return what no equation reads, in words, with the number of its rows in a block of channels."""
-    size, drawn = BLOCKS * cell.block_size, torch.Generator().manual_seed(0)
+    # A generator of its own leaves the caller's random numbers as they are.
+    size, generator = BLOCKS * cell.block_size, torch.Generator().manual_seed(0)
     sizes: dict[str, tuple[int, ...]] = {name: (STEPS, BATCH, size) for name in cell.projections}
     weights = shapes(cell, size, size, bias=True)
-    own = [name for name in weights if name not in ("weight_ih", "bias_ih", "initial_state")]  # which the layer reads
-    sizes |= {name: weights[name] for name in own if name not in cell.projections}
+    # The layer reads these three itself.
+    cell_weights = [name for name in weights if name not in ("weight_ih", "bias_ih", "initial_state")]
+    sizes |= {name: weights[name] for name in cell_weights if name not in cell.projections}
     axis = {name: 2 if name in cell.projections else 0 for name in sizes}
-    left = {name: torch.ones(shape[axis[name]], dtype=torch.bool) for name, shape in sizes.items()}
+    unused = {name: torch.ones(shape[axis[name]], dtype=torch.bool) for name, shape in sizes.items()}
 
     def outputs(leaves: dict[str, Tensor], state: tuple[Tensor, ...]) -> list[Tensor]:
-        recurrent, results = Recurrent(cell.projections, {name: leaves[name] for name in own}), []
+        recurrent, results = Recurrent(cell.projections, {name: leaves[name] for name in cell_weights}), []
         for step in zip(*(leaves[name].unbind(0) for name in cell.projections), strict=True):
             state = cell.step(step, state, recurrent)
             results += [output_of(cell, state, step), *state]
         return results
 
     for draw in range(DRAWS):
-        leaves = {name: torch.randn(shape, generator=drawn, requires_grad=True) for name, shape in sizes.items()}
+        leaves = {name: torch.randn(shape, generator=generator, requires_grad=True) for name, shape in sizes.items()}
         # From zeros first: a state that must be positive is, after them.
-        starts = [(draw > 0) * torch.randn(BATCH, size, generator=drawn) for _ in cell.states]
+        starts = [(draw > 0) * torch.randn(BATCH, size, generator=generator) for _ in cell.states]
         results = outputs(leaves, tuple(starts))
-        total: Any = sum((x * torch.randn(x.shape, generator=drawn)).sum() for x in results)
+        total: Any = sum((x * torch.randn(x.shape, generator=generator)).sum() for x in results)
         gradients = torch.autograd.grad(total, list(leaves.values()), materialize_grads=True)
         for name, gradient in zip(leaves, gradients, strict=True):
-            left[name] &= (gradient == 0).movedim(axis[name], 0).reshape(len(left[name]), -1).all(1)
-        for name in [name for name in left if left[name].any()]:  # what is read by a comparison alone has no gradient
-            rows = left[name].view(-1, *(1,) * (leaves[name].dim() - 1 - axis[name]))
+            unused[name] &= (gradient == 0).movedim(axis[name], 0).reshape(len(unused[name]), -1).all(1)
+        # What is read by a comparison alone has no gradient: it is changed, and results are compared.
+        for name in [name for name in unused if unused[name].any()]:
+            rows = unused[name].view(-1, *(1,) * (leaves[name].dim() - 1 - axis[name]))
             with torch.no_grad():
-                changed = torch.where(rows, 3 * torch.randn(sizes[name], generator=drawn), leaves[name])
-                again = outputs(leaves | {name: changed}, tuple(starts))
-            if not all(map(torch.equal, results, again)):
-                left[name][:] = False
-        if not any(rows.any() for rows in left.values()):
+                # Larger draws: a threshold may lie beyond the first ones.
+                changed = torch.where(rows, 3 * torch.randn(sizes[name], generator=generator), leaves[name])
+                repeated = outputs(leaves | {name: changed}, tuple(starts))
+            if not all(map(torch.equal, results, repeated)):
+                unused[name][:] = False
+        if not any(rows.any() for rows in unused.values()):
             return {}
-    return _in_words(cell, {name: rows for name, rows in left.items() if rows.any()})
+    return _describe(cell, {name: rows for name, rows in unused.items() if rows.any()})
 
 
-def _in_words(cell: Equations, left: Mapping[str, Tensor]) -> dict[str, int]:
+def _describe(cell: Equations, unused: Mapping[str, Tensor]) -> dict[str, int]:
     words = {}
-    for name, rows in left.items():
-        whole = bool(rows.all())
-        parts = len(cell.projections) if name in ("weight_hh", "bias_hh") and not whole else 1
+    for name, rows in unused.items():
+        all_rows = bool(rows.all())
+        parts = len(cell.projections) if name in ("weight_hh", "bias_hh") and not all_rows else 1
         for gate, part in zip(cell.projections if parts > 1 else (name,), rows.chunk(parts), strict=True):
             title = f"the projection {name!r}" if name in cell.projections else name
             title = f"the rows of {name} for {gate!r}" if parts > 1 else title

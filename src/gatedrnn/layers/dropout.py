@@ -52,6 +52,7 @@ def draw_dropout_mask(rate: float, *shape: int, like: Tensor) -> Tensor | None:
     """Draw 0 with probability `rate`, else 1/(1-rate), in the dtype and on the device of `like`; None if rate is 0."""
     if not rate:
         return None
+    # Inverted dropout: scaled in training, so that evaluation needs no factor.
     return torch.bernoulli(torch.full(shape, 1 - rate, device=like.device, dtype=like.dtype)) / (1 - rate)
 
 

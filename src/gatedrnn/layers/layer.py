@@ -38,7 +38,7 @@ from gatedrnn.layers.arguments import (
     takes,
 )
 from gatedrnn.layers.dropout import NO_MASKS, DropoutMasks
-from gatedrnn.layers.graphs import for_script, whole_as_node
+from gatedrnn.layers.graphs import for_script, record_as_node
 from gatedrnn.layers.module import RecurrentModule, signature_with_options
 from gatedrnn.shapes import Features, Flags, Gaps, Hidden, InputStep, Series, States, StateTuple, Step, time_first
 
@@ -228,19 +228,21 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
             RuntimeError, ValueError, TypeError: where `torch.nn.LSTM` raises them; ValueError for flags of another
                 shape or dtype.
         """
+        # A proxy of `torch.fx` has no shape that the checks below could read.
         if is_proxy(input):
             named: dict[str, object] = {"mask": mask, "resets": resets, "gaps": gaps, "dropout_masks": dropout_masks}
             named["wide_state"] = None if wide_state is False else True
-            return whole_as_node(self, (input, hx), named)  # type: ignore[return-value]
+            return record_as_node(self, (input, hx), named)  # type: ignore[return-value]
         result = None
+        # Kernels that run the whole stack in one call take none of these.
         if mask is None and resets is None and gaps is None and dropout_masks is None:
-            result = self._at_once(input, hx, wide_state)
+            result = self._run_fused(input, hx, wide_state)
         if result is None:
-            call = self._normalised(input, hx, mask, resets, gaps)
-            state = self._state_of(call.hx, call.x, call.batched, wide_state)
-            masks = self._masks(dropout_masks, *call.x.shape[:2])
+            call = self._prepare(input, hx, mask, resets, gaps)
+            state = self._check_state(call.hx, call.x, call.batched, wide_state)
+            masks = self._get_masks(dropout_masks, *call.x.shape[:2])
             output, state = self._run(call, state, masks)
-            result = self._restored(call, output, state, wide_state)
+            result = self._format_result(call, output, state, wide_state)
         return result
 
     def step(
@@ -263,14 +265,14 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
             The output (batch, P), and the state for the next call.
         """
         if resets is None and gaps is None and dropout_masks is None and streams(x) and x.dim() == 2:
-            result = self._streamed(x, hx)
+            result = self._step_fused(x, hx)
             if result is not None:
                 output, state = result
                 return output, state if len(state) > 1 else state[0]  # type: ignore[return-value]
         if self.bidirectional:
             raise ValueError("step needs one direction: a bidirectional layer must see the end before it can begin")
         check_input_axes(f"{type(self).__name__}.step", x, batched=2)
-        if dropout_masks is None and self._draws():
+        if dropout_masks is None and self._draws_masks():
             raise ValueError(
                 "step cannot draw the masks of a whole sequence; pass "
                 "dropout_masks=layer.draw_dropout_masks(batch, steps).at(t), or call eval() first"
@@ -286,12 +288,12 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
             check_gaps(self.cell, gaps, tuple(x.shape[:-1]))
             gaps = gaps if batched else gaps.unsqueeze(0)
             if gaps.dim() == 1:
-                hx, gaps = self._after_elapsed(hx, gaps.unsqueeze(1), resets, batched)
+                hx, gaps = self._add_elapsed(hx, gaps.unsqueeze(1), resets, batched)
                 gaps = gaps.squeeze(1)
-        state = self._state_of(hx, rows, batched, wide_state)
+        state = self._check_state(hx, rows, batched, wide_state)
         if resets is not None:
-            anew = self.start_state(rows)
-            state = tuple(torch.where(resets.view(-1, 1), a.to(s.dtype), s) for a, s in zip(anew, state, strict=True))
+            start = self.start_state(rows)
+            state = tuple(torch.where(resets.view(-1, 1), a.to(s.dtype), s) for a, s in zip(start, state, strict=True))
         result = None
         if gaps is None and dropout_masks is None and self._wrapper.inputs == 1:
             result = self._kind.step(self, rows, state)
@@ -301,41 +303,44 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
             call = _Call(series, None, None, None, times)
             series, state = self._run(call, state, masks, BY_EQUATIONS)
             result = series.squeeze(1), state
-        output, state = result[0], self._returned(result[1], rows, wide_state)
+        output, state = result[0], self._cast_state(result[1], rows, wide_state)
         return (output if batched else output.squeeze(0)), self._as_hidden(state, batched)
 
     def initial_state(self, batch: int) -> HiddenT:
         """Return the state that `hx=None` means, in the form of `hx`: zeros, or the learned one."""
         like = self.read_weight("weight_ih_l0").new_empty(batch, 0)
-        return self._as_hidden(self._returned(self.start_state(like), like, False), batched=True)
+        return self._as_hidden(self._cast_state(self.start_state(like), like, False), batched=True)
 
     def __prepare_scriptable__(self) -> nn.Module:
+        # torch's module would not run a subclass's own `forward`.
         if type(self).forward is not RecurrentLayer.forward:
             return for_script(self, None, "torch.nn has no layer of its kind")
         return for_script(self, *self._module_of_torch(single=False))
 
-    def _at_once(self, input: Any, hx: Any, wide_state: bool) -> tuple[Any, Any] | None:
+    def _run_fused(self, input: Any, hx: Any, wide_state: bool) -> tuple[Any, Any] | None:
         """Run all layers in one call of a kernel, on tensors as they were passed; None where the general path must."""
         torch_layers = self._kind.torch_layers
         if isinstance(input, PackedSequence):
-            return None if torch_layers is None or self._draws() else self._packed_at_once(input, hx, wide_state)
+            return None if torch_layers is None or self._draws_masks() else self._run_packed(input, hx, wide_state)
         time = int(self.batch_first)
         # Comparing the size of a free axis would fix it in an exported graph; `streams` is false while one is traced.
         if isinstance(input, Tensor) and input.dim() == 3 and streams(input):
             streamed = None
             if input.shape[time] == 1 and input.shape[1 - time] <= ROWS:
-                streamed = self._streamed(input.select(time, 0), hx)
+                streamed = self._step_fused(input.select(time, 0), hx)
             if streamed is not None:
                 output, state = streamed
                 return output.unsqueeze(time), state if len(state) > 1 else state[0]
         return None if torch_layers is None or wide_state else torch_layers.call(self, input, hx)
 
-    def _packed_at_once(self, packed: PackedSequence, hx: Any, wide_state: bool) -> tuple[Any, Any] | None:
+    def _run_packed(self, packed: PackedSequence, hx: Any, wide_state: bool) -> tuple[Any, Any] | None:
         self._check_packed(packed)
         rows: Any = packed.batch_sizes[0]
+        # `int` would fix the number of rows in a graph of `torch.jit.trace`.
         like = packed.data.new_empty(rows if traced() else int(rows), 0)
-        state = self._state_of(hx, like, True, wide_state)
+        state = self._check_state(hx, like, True, wide_state)
         if packed.sorted_indices is not None:
+            # Packed rows are sorted by length, states come in the caller's order.
             state = tuple(s.index_select(1, packed.sorted_indices) for s in state)
         assert self._kind.torch_layers is not None
         result = self._kind.torch_layers.packed(self, packed, state)
@@ -344,14 +349,14 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
         output, last = result
         if packed.unsorted_indices is not None:
             last = tuple(s.index_select(1, packed.unsorted_indices) for s in last)
-        return output, self._as_hidden(self._returned(last, like, wide_state), batched=True)
+        return output, self._as_hidden(self._cast_state(last, like, wide_state), batched=True)
 
     def _check_packed(self, packed: PackedSequence) -> None:
         if packed.data.dim() != 2:
             raise RuntimeError(f"input must have 2 dimensions, got {packed.data.dim()}")
         check_features(packed.data, self.read_weight("weight_ih_l0"), self.input_size)
 
-    def _normalised(
+    def _prepare(
         self, input: Features | PackedSequence, hx: Any, mask: Flags | None, resets: Flags | None, gaps: Gaps | None
     ) -> _Call:
         """Check the arguments of a call, and return them with the batch first."""
@@ -360,7 +365,8 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
             if mask is not None:
                 raise ValueError("a PackedSequence has its own lengths; leave mask out")
             self._check_packed(input)
-            packed, batched, (x, mask) = input, True, unpacked(input)
+            packed, batched, (x, mask) = input, True, pad_packed(input)
+            # Other flags come padded, as `pad_packed_sequence` gives them.
             leading: tuple[int, ...] = tuple(x.shape[:2]) if self.batch_first else (x.shape[1], x.shape[0])
         else:
             check_input_axes(type(self).__name__, input, batched=3)
@@ -368,6 +374,7 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
             x = self._batch_first(input, batched)
             check_features(x, self.read_weight("weight_ih_l0"), self.input_size)
             if x.shape[1] == 0:
+                # torch's words.
                 raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
             leading = tuple(input.shape[:-1])
             if mask is not None:
@@ -378,7 +385,7 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
             resets = self._batch_first(resets, batched)
         if gaps is not None:
             check_gaps(self.cell, gaps, leading, self.bidirectional)
-            hx, gaps = self._after_elapsed(hx, self._batch_first(gaps, batched), resets, batched)
+            hx, gaps = self._add_elapsed(hx, self._batch_first(gaps, batched), resets, batched)
         return _Call(x, hx, mask, resets, gaps, batched, packed)
 
     def _run(
@@ -391,8 +398,8 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
         """
         x, _, mask, resets, gaps, *_ = call
         torch_layers, suffixes = self._kind.torch_layers, self._directions
-        alone = mask is None and resets is None and gaps is None and masks is None and by is None
-        if alone and torch_layers is not None:
+        is_plain = mask is None and resets is None and gaps is None and masks is None and by is None
+        if is_plain and torch_layers is not None:
             result = torch_layers.stack(self, x, state)
             if result is not None:
                 return result
@@ -419,18 +426,19 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
                 output, last = path.run(self, direction)
                 outputs.append(output)
                 finals.append((*last, *last_input))
-            x = outputs[0] if len(outputs) == 1 else _concatenated(outputs)
+            x = outputs[0] if len(outputs) == 1 else _concat(outputs)
             if self.training and self.dropout > 0 and layer < self.num_layers - 1:
                 # In torch's layout the same seed drops the same elements.
                 x = dropout(x if torch_layers is None else torch_layers.laid_out(x), self.dropout)
         return x, tuple(map(torch.stack, zip(*finals, strict=True)))
 
-    def _restored(self, call: _Call, output: Series, state: StateTuple, wide_state: bool) -> tuple[Any, Any]:
+    def _format_result(self, call: _Call, output: Series, state: StateTuple, wide_state: bool) -> tuple[Any, Any]:
         """Return the output and the state in the form of the caller's input."""
+        # In float32 and float64 the state has the dtype of the input already.
         if wide_state or call.x.dtype not in DTYPES:
-            state = self._returned(state, call.x, wide_state)
+            state = self._cast_state(state, call.x, wide_state)
         if call.packed is not None:
-            return repacked(output, call.packed), self._as_hidden(state, batched=True)
+            return repack(output, call.packed), self._as_hidden(state, batched=True)
         if call.mask is not None and call.gaps is not None and call.gaps.dim() == 2:
             elapsed = time_after_real_steps(call.gaps, call.mask, call.resets)
             state = (*state, elapsed.unsqueeze(1).expand(len(state[0]), -1, -1))
@@ -439,7 +447,7 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
             output = output.to(narrow)  # as nn.LSTM returns it, whatever ran it
         return self._laid_out(output, call.batched), self._as_hidden(state, call.batched)
 
-    def _streamed(self, x: InputStep, hx: Any) -> tuple[Step, StateTuple] | None:
+    def _step_fused(self, x: InputStep, hx: Any) -> tuple[Step, StateTuple] | None:
         """Run a step in as few calls as possible, of an input that `streams` accepts; None if no kernel can."""
         if x.shape[1] != self.input_size:
             return None
@@ -449,20 +457,22 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
         states = kernel_states(hx, [(*leading, size) for size in self.state_sizes()], x)
         if states is None or self.num_layers > 1:
             return None
-        *of_cell, last = states
-        result = self._kind.stream(self, torch.cat([x, last.view(x.shape)], dim=1), tuple(of_cell))
+        *cell_states, last = states
+        result = self._kind.stream(self, torch.cat([x, last.view(x.shape)], dim=1), tuple(cell_states))
+        # A copy: the caller may write the next input into the same tensor.
         return None if result is None else (result[0], (*result[1], x.clone().view(last.shape)))
 
-    def _masks(self, masks: DropoutMasks | None, batch: int, steps: int) -> DropoutMasks | None:
+    def _get_masks(self, masks: DropoutMasks | None, batch: int, steps: int) -> DropoutMasks | None:
         if masks is None:
-            return self.draw_dropout_masks(batch, steps) if self._draws() else None
+            return self.draw_dropout_masks(batch, steps) if self._draws_masks() else None
         self._check_masks(masks, f"draw_dropout_masks({batch}, {steps})", batch, steps)
         return masks
 
     def _check_masks(self, dropout_masks: DropoutMasks, origin: str, *leading: int) -> None:
         """Check that every mask has this layer's shapes."""
         sizes = self.state_sizes()[: len(self.cell.states)]
-        for number, (masks, weights) in enumerate(zip_longest(dropout_masks.directions, self._each_stored())):
+        # zip_longest: masks of another number of layers must not pass.
+        for number, (masks, weights) in enumerate(zip_longest(dropout_masks.directions, self._iter_weights())):
             features = self._features(number // len(self._directions))
             if masks is None or weights is None or not (
                 _shape(masks.input) in (None, (leading[0], features))
@@ -482,27 +492,29 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
             return values.unsqueeze(0)
         return values if self.batch_first else values.transpose(0, 1)
 
-    def _after_elapsed(
+    def _add_elapsed(
         self, hx: Any, gaps: Gaps, resets: Flags | None, batched: bool
     ) -> tuple[Any, Gaps]:  # fmt: skip
         """Return `hx` without the time since the last real step, if it has one, and gaps (batch, time) of which the
         first includes that time, unless a reset comes before it."""
         states = hx if isinstance(hx, (tuple, list)) else (hx,)
+        # Times of features count from when each was last seen: nothing is added to them.
         if gaps.dim() == 3 or len(states) != len(self.state_names) + 1:
             return hx, gaps
         *states, elapsed = as_states(type(self).__name__, hx, len(self.state_names) + 1)
         elapsed = elapsed if batched else elapsed.unsqueeze(1)
         check_hidden_sizes([elapsed], [(self.num_layers * len(self._directions), gaps.shape[0], 1)])
+        # All layers and directions saw the same steps: the first entry stands for all.
         first = gaps[:, :1] + elapsed[0].to(gaps.dtype)
         if resets is not None:
             first = torch.where(resets.reshape(gaps.shape[0], -1)[:, :1], gaps[:, :1], first)
         return tuple(states), torch.cat([first, gaps[:, 1:]], dim=1)
 
-    def _state_of(self, hx: Any, x: Tensor, batched: bool, wide_state: bool) -> StateTuple:
+    def _check_state(self, hx: Any, x: Tensor, batched: bool, wide_state: bool) -> StateTuple:
         """Check `hx`, and return it as a tuple of (L, batch, size); the initial state if None."""
         if hx is None:
             initial = self.start_state(x)
-            return self._returned(initial, x, wide_state) if wide_state else initial
+            return self._cast_state(initial, x, wide_state) if wide_state else initial
         wide = accumulation_dtype(x.dtype)
         leading = self.num_layers * len(self._directions), x.shape[0]
         states = as_states(type(self).__name__, hx, len(self.state_names))
@@ -511,6 +523,7 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
         check_hidden_sizes(states, [(*leading, size) for size in self.state_sizes()])
         accepted, narrow = {wide, x.dtype}, autocast_dtype(x.device)
         if narrow is not None:
+            # Under autocast a state is narrow, from the last call, or float32, made by the caller.
             accepted |= {torch.float32, narrow}
         check_state_dtypes(type(self).__name__, states, accepted)
         dtype = wide if wide_state else self._state_dtype(x)
@@ -529,7 +542,7 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
         torch_layers = self._kind.torch_layers
         return output.contiguous() if torch_layers is None else torch_layers.laid_out(output)
 
-    def _returned(self, state: StateTuple, x: Tensor, wide_state: bool) -> StateTuple:
+    def _cast_state(self, state: StateTuple, x: Tensor, wide_state: bool) -> StateTuple:
         """Convert a state to the dtype that torch's layer would return for x, or to that of accumulation."""
         if wide_state:
             return tuple(s.to(accumulation_dtype(x.dtype)) for s in state)
@@ -545,10 +558,11 @@ BY_EQUATIONS = Path("the step loop in torch", "a single step", in_torch_steps)
 """The execution path of a step by the equations of any cell."""
 
 
-def _concatenated(outputs: list[Series]) -> Series:
+def _concat(outputs: list[Series]) -> Series:
     """Join both directions' outputs, in their layout."""
     if len(outputs) == 1:
         return outputs[0]
+    # `cat` of transposed series would write them sequence after sequence, and the next layer copy them.
     if all(time_first(output) for output in outputs):
         return torch.cat([output.transpose(0, 1) for output in outputs], dim=2).transpose(0, 1)
     return torch.cat(outputs, dim=2)
@@ -558,13 +572,13 @@ def _shape(x: Tensor | None) -> tuple[int, ...] | None:
     return None if x is None else tuple(x.shape)
 
 
-def unpacked(packed: PackedSequence) -> tuple[Series, Flags]:
+def pad_packed(packed: PackedSequence) -> tuple[Series, Flags]:
     """Return (batch, time, features) and the mask of real steps, rows in the caller's order."""
     x, lengths = pad_packed_sequence(packed, batch_first=True)
     return x, torch.arange(x.shape[1], device=x.device) < lengths.to(x.device).unsqueeze(1)
 
 
-def repacked(output: Series, like: PackedSequence) -> PackedSequence:
+def repack(output: Series, like: PackedSequence) -> PackedSequence:
     """Pack a padded batch in the caller's order of rows with the lengths of `like`."""
     rows = output if like.sorted_indices is None else output[like.sorted_indices]
     batch_sizes = like.batch_sizes.to(output.device).unsqueeze(1)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import layer_norm as normalised
+from torch.nn.functional import layer_norm as normalize
 
 from gatedrnn.equations import Equations, Option
 from gatedrnn.kernels.backends import accumulation_dtype
@@ -42,7 +42,7 @@ TORCH_ARGUMENTS = {
 """Arguments of torch's layers with their defaults, in the order in which torch prints them."""
 
 
-def _outside_of_torch() -> int:
+def _caller_level() -> int:
     """Return the stack level of the line that called torch."""
     level, frame = 2, sys._getframe(2)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("torch."):
@@ -57,10 +57,10 @@ def shown_options(cell: Equations) -> list[str]:
 
 def signature_with_options(base: type[nn.Module], equations: type[Equations]) -> Signature:
     """Return the signature of the base's constructor with the cell's options, which `help` and editors show."""
-    made = signature(base.__init__)
+    inherited = signature(base.__init__)
     options = (each.replace(kind=Parameter.KEYWORD_ONLY) for each in signature(equations).parameters.values())
-    fixed = [parameter for parameter in made.parameters.values() if parameter.kind is not Parameter.VAR_KEYWORD]
-    return made.replace(parameters=[*fixed[1:], *options])
+    fixed = [parameter for parameter in inherited.parameters.values() if parameter.kind is not Parameter.VAR_KEYWORD]
+    return inherited.replace(parameters=[*fixed[1:], *options])
 
 
 class RecurrentModule(nn.RNNBase):
@@ -80,7 +80,7 @@ class RecurrentModule(nn.RNNBase):
     """The wrapper around the equations, from these: inputs and weights that the layer reads or stores differently."""
     configuration: LayerConfiguration
     """The layer's arguments as they are now; setting an attribute of such a name changes it too."""
-    _reads_others: bool = False
+    _has_replaced: bool = False
     """Whether a tensor is read instead of a parameter, see `_flat_weights`."""
     _kernel: Kernel | None = None
     """The kernel that was found for the parameters as they were; see `kernel`."""
@@ -94,6 +94,7 @@ class RecurrentModule(nn.RNNBase):
 
     def __setattr__(self, name: str, value: Any) -> None:
         nn.Module.__setattr__(self, name, value)
+        # Attributes may be set after the constructor, as in torch; kinds read the record alone.
         if name in LayerConfiguration._fields and "configuration" in vars(self):
             self.configuration = self.configuration._replace(**{name: value})
 
@@ -149,21 +150,24 @@ class RecurrentModule(nn.RNNBase):
 
     def _set_cell(self, cell: Equations) -> None:
         self.cell, self._kind, self._wrapper = cell, kind_of(cell), type(self).wrapper(cell)
+        # Before anything is traced: these errors name the method and the shapes.
         check_cell(cell)
         programs.register(cell)
         kernel_of(cell)  # traced here, for `torch.compile` cannot look into it
 
     def __getstate__(self) -> dict[str, Any]:
+        # Caches find programs by identity: a copied one would be compiled again, so that a copy finds its own.
         return vars(self) | {"_kernel": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         nn.Module.__setstate__(self, state)
+        # Unpickling runs no constructor.
         register_flop_formulas()
 
     def reset_parameters(self) -> None:
         """Initialise the parameters again by the layer's schemes."""
         schemes = self.weight_init, self.bias_init, self.longest_time_scale
-        for weights in self._each_stored():
+        for weights in self._iter_weights():
             initialise(self.cell, weights, self.hidden_size, *schemes, self._wrapper.blocks)
 
     @property
@@ -182,7 +186,7 @@ class RecurrentModule(nn.RNNBase):
 
         One that was deleted, as `weight_norm` does before it sets another, is None.
         """
-        names, parameters = self._flat_weights_names, {} if self._reads_others else self._parameters
+        names, parameters = self._flat_weights_names, {} if self._has_replaced else self._parameters
         # A dictionary is faster than torch's `__getattr__`.
         return [getattr(self, name, None) if (p := parameters.get(name)) is None else p for name in names]
 
@@ -201,7 +205,7 @@ class RecurrentModule(nn.RNNBase):
                 setattr(self, name, weight)
             else:
                 self.__dict__[name] = weight
-                self._reads_others = True
+                self._has_replaced = True
 
     @property
     def output_size(self) -> int:
@@ -220,7 +224,7 @@ class RecurrentModule(nn.RNNBase):
         warnings.warn(
             f"{type(self).__name__} stays in floating point: torch's quantisation knows its own classes alone"
             + (f"; load this state dict into nn.{self.mode} and quantise that" if has_torchs else ""),
-            stacklevel=_outside_of_torch(),
+            stacklevel=_caller_level(),
         )
 
     @qconfig.deleter
@@ -269,7 +273,7 @@ class RecurrentModule(nn.RNNBase):
     def draw_dropout_masks(self, batch: int, steps: int) -> DropoutMasks:
         """Draw the masks of training for `batch` sequences of `steps` steps: for `forward`, or `.at(t)` for `step`."""
         directions = []
-        for number, weights in enumerate(self._each_stored()):
+        for number, weights in enumerate(self._iter_weights()):
             like, recurrent = weights["weight_ih"], weights.get("weight_hh")
             features = self._features(number // len(self._directions))
             drawn = DirectionMasks(
@@ -294,7 +298,7 @@ class RecurrentModule(nn.RNNBase):
             return None, f"torch.nn has no {'cell' if single else 'layer'} of its kind"
         return torch_layers.module(self, single)
 
-    def _draws(self) -> bool:
+    def _draws_masks(self) -> bool:
         """Whether masks are drawn for whole sequences now."""
         return self.training and self.configuration.regularised
 
@@ -328,7 +332,7 @@ class RecurrentModule(nn.RNNBase):
         weight: Tensor = getattr(self, name)
         return weight
 
-    def _run_for(self, read: Callable[[str], Tensor]) -> None:
+    def _run_step_of(self, read: Callable[[str], Tensor]) -> None:
         """Run the single steps of another module: delete the parameters, and read its own."""
         self._parameters.clear()
         self._weight = read  # type: ignore[method-assign, assignment]
@@ -341,13 +345,14 @@ class RecurrentModule(nn.RNNBase):
         replaced = found and found.program and programs.CLASSES.get(self.cell.name) is not type(self.cell)
         if found is None or found.dtype != weight.dtype or found.device != weight.device or replaced:
             found = self._kind.kernel(self.cell, weight.device, weight.dtype)
+            # While a graph is made, an attribute that is set becomes a side effect of the graph.
             if not torch.compiler.is_compiling():
                 self._kernel = found
         return found
 
     def read_weight(self, name: str) -> Tensor:
         """Return a parameter as the equations read it, without the cost of `getattr` unless it is replaced."""
-        weight: Tensor | None = None if self._reads_others else self._parameters.get(name)
+        weight: Tensor | None = None if self._has_replaced else self._parameters.get(name)
         weight = self._weight(name) if weight is None else weight  # a parametrisation, a pruning, a plain tensor
         if self._wrapper.blocks > 1 and name.startswith("weight_hh"):
             return self._wrapper.whole(weight, len(self.cell.projections))
@@ -355,22 +360,22 @@ class RecurrentModule(nn.RNNBase):
 
     def read_weights(self, layer: int, suffix: str, dropped: Tensor | None = None) -> Weights:
         """Return the parameters of one layer and direction for the equations; `dropped` multiplies `weight_hh`."""
-        weights = self._stored_weights(layer, suffix)
+        weights = self._layer_weights(layer, suffix)
         if dropped is not None:
             weights["weight_hh"] = weights["weight_hh"] * dropped
         return weights if self._wrapper.blocks == 1 else self._wrapper.read(weights, len(self.cell.projections))
 
-    def _each_stored(self) -> Iterator[Weights]:
+    def _iter_weights(self) -> Iterator[Weights]:
         """Yield the parameters of every layer and direction, in the order of stacked states."""
         for layer in range(self.num_layers):
             for suffix in self._directions:
-                yield self._stored_weights(layer, suffix)
+                yield self._layer_weights(layer, suffix)
 
-    def _stored_weights(self, layer: int, suffix: str) -> Weights:
+    def _layer_weights(self, layer: int, suffix: str) -> Weights:
         """Return the parameters of one layer and direction."""
         weights, number = {}, layer * (1 + self.bidirectional) + (suffix != "")
         # A dictionary is faster than torch's `__getattr__`, which also finds what stands in a parameter's place.
-        parameters = {} if self._reads_others else self._parameters
+        parameters = {} if self._has_replaced else self._parameters
         for name in self._all_weights[number]:
             weight = parameters.get(name)
             weights[name.removesuffix(f"_l{layer}{suffix}")] = self._weight(name) if weight is None else weight
@@ -380,7 +385,7 @@ class RecurrentModule(nn.RNNBase):
         """Return the state before the first step of these rows."""
         leading, dtype = (self.num_layers * len(self._directions), x.shape[0]), self._state_dtype(x)
         if "initial_state_l0" in self._all_weights[0]:
-            learned = torch.stack([weights["initial_state"] for weights in self._each_stored()])
+            learned = torch.stack([weights["initial_state"] for weights in self._iter_weights()])
             return (learned.to(dtype).unsqueeze(1).expand(*leading, -1),)
         return tuple([x.new_zeros(*leading, size, dtype=dtype) for size in self.state_sizes()])
 
@@ -403,7 +408,8 @@ class RecurrentModule(nn.RNNBase):
         if not self.layer_norm:
             return linear(x, weights["weight_ih"], bias)
         gates = linear(x, weights["weight_ih"]).unflatten(-1, (len(self.cell.projections), self.hidden_size))
-        projected = normalised(gates, (self.hidden_size,)).flatten(-2) * weights["weight_norm"]
+        # The bias is added after the norm, which would take a common shift out again.
+        projected = normalize(gates, (self.hidden_size,)).flatten(-2) * weights["weight_norm"]
         return projected if bias is None else projected + bias
 
     def project_output(self, output: Tensor, weights: Mapping[str, Tensor]) -> Tensor:

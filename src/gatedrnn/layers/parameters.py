@@ -42,6 +42,7 @@ def shapes(
     by_name |= {"weight_hr": (proj_size, hidden_size)} if proj_size else {}
     by_name |= others
     by_name |= {"weight_norm": (rows,)} if layer_norm else {}
+    # In torch's order, so that a list of parameters from `torch.nn` fits one by one.
     first = [name for name in TORCH_NAMES if name in by_name]
     last = [name for name in ("weight_norm", "initial_state") if name in by_name]
     between = [name for name in by_name if name not in (*first, *last)]
@@ -56,9 +57,9 @@ def check_initialisation(
     Raises:
         ValueError: otherwise.
     """
-    more = () if cell.fill_as_authors is None else (AUTHORS,)
-    check_name("weight_init", weight_init, WEIGHT_INITS + more)
-    check_name("bias_init", bias_init, BIAS_INITS + more)
+    extra = () if cell.fill_as_authors is None else (AUTHORS,)
+    check_name("weight_init", weight_init, WEIGHT_INITS + extra)
+    check_name("bias_init", bias_init, BIAS_INITS + extra)
     if longest_time_scale is None:
         return
     check_time_scale("longest_time_scale", longest_time_scale)
@@ -86,6 +87,7 @@ def initialise(
     All calls go through `torch.nn.init`, which transformers guards while it loads a file.
     """
     if AUTHORS in (weight_init, bias_init):
+        # The defaults first: the authors' code may leave out some parameters.
         first = kind_of(cell).facts(cell).weight_init if weight_init == AUTHORS else weight_init
         second = cell.bias_init if bias_init == AUTHORS else bias_init
         initialise(cell, weights, hidden_size, first, second, longest_time_scale, blocks)
@@ -116,6 +118,7 @@ def initialise(
 
 def _fill_by(fill: Callable[[Mapping[str, Tensor]], None], weights: Mapping[str, Tensor]) -> None:
     """Fill weights by a cell's own function, except those that transformers has loaded."""
+    # On copies: the functions fill in place, and what transformers has loaded must stay.
     drawn = {name: weight.detach().clone() for name, weight in weights.items()}
     with torch.no_grad():
         fill(drawn)
@@ -141,6 +144,7 @@ def _fill_weight(
         bound = 1 / math.sqrt(weight.shape[1])
         nn.init.uniform_(weight, -bound, bound)
     else:
+        # Gate by gate: the fan-out of the stacked matrix is that of one gate times their number.
         for block in weight.chunk(1 if name == "weight_hr" else len(cell.projections)):
             if scheme == "orthogonal" and name == "weight_hh":
                 for matrix in block.chunk(blocks):
@@ -167,6 +171,7 @@ def _fill_bias(cell: Equations, name: str, bias: Channels, hidden_size: int, sch
             spread_time_scales(block, sign, longest)
             facts = kind_of(cell).facts(cell)
             if facts.bias_is_decay:
+                # Here the bias is the decay, and `spread_time_scales` gave its logit.
                 block.sigmoid_()
             if facts.begins_with_kept:
                 blocks = block.view(cell.block_size, -1)

@@ -18,7 +18,7 @@ from gatedrnn.layers.arguments import (
     check_size,
     check_state_dtypes,
 )
-from gatedrnn.layers.graphs import for_script, whole_as_node
+from gatedrnn.layers.graphs import for_script, record_as_node
 from gatedrnn.layers.layer import HiddenT, RecurrentLayer
 from gatedrnn.layers.module import shown_options, signature_with_options
 from gatedrnn.shapes import Hidden, InputStep, StateTuple, Step
@@ -65,25 +65,30 @@ class SingleStep(nn.RNNCellBase, Generic[HiddenT]):
         weight_init: str | None = None, bias_init: str | None = None, longest_time_scale: float | None = None,
         **options: Option,
     ) -> None:  # fmt: skip
+        # Not the constructor of RNNCellBase, which makes torch's own parameters.
         nn.Module.__init__(self)
-        check_size("input_size", input_size, least=0)  # as torch's cells, whose layers refuse it
+        # torch's cells accept sizes of 0, which its layers refuse.
+        check_size("input_size", input_size, least=0)
         check_size("hidden_size", hidden_size, least=0)
         check_options(type(self), options, self.layer_class.cell_class)
         check_real(type(self).__name__, dtype)
-        whole_size = hidden_size or self.layer_class.cell_class(**options).block_size  # a layer has a channel at least
+        layer_size = hidden_size or self.layer_class.cell_class(**options).block_size  # a layer has a channel at least
         layer_class: Any = self.layer_class  # options are keyword arguments beside those of every layer
+        # On "meta" it takes no memory: it reads this module's parameters, and runs the step.
         layer: RecurrentLayer[Any] = layer_class(
-            max(input_size, 1), whole_size, bias=bool(bias), device="meta", weight_init=weight_init,
+            max(input_size, 1), layer_size, bias=bool(bias), device="meta", weight_init=weight_init,
             bias_init=bias_init, longest_time_scale=longest_time_scale, **options,
         )  # fmt: skip
         layer.input_size, layer.hidden_size = input_size, hidden_size
-        layer.eval()._run_for(self._weight_of_layer)  # it has no dropout, whatever the mode of this module
-        self._layers = (layer,)  # no child of this module
+        layer.eval()._run_step_of(self._read_own_weight)  # it has no dropout, whatever the mode of this module
+        # In a tuple, which hides it from `nn.Module`: `modules()` and `repr` would list a child.
+        self._layers = (layer,)
         self.cell, self.input_size, self.hidden_size, self.bias = layer.cell, input_size, hidden_size, bias
         self.weight_init, self.bias_init = layer.weight_init, layer.bias_init
         self.longest_time_scale = longest_time_scale
         for name, shape in layer._shapes(0).items():
             self.register_parameter(name, nn.Parameter(torch.empty(shape, device=device, dtype=dtype)))
+        # As torch's cells: a missing bias is an attribute that is None.
         for name in ("bias_ih", "bias_hh"):
             if name not in self._parameters:
                 self.register_parameter(name, None)
@@ -94,7 +99,7 @@ class SingleStep(nn.RNNCellBase, Generic[HiddenT]):
         """A layer that reads these weights and runs the step."""
         return self._layers[0]
 
-    def _weight_of_layer(self, name: str) -> Tensor:
+    def _read_own_weight(self, name: str) -> Tensor:
         """Return a weight: a shared or parametrised one is an attribute, and no parameter of its name."""
         name = name.removesuffix("_l0")
         weight: Tensor | None = self._parameters.get(name)
@@ -113,14 +118,14 @@ class SingleStep(nn.RNNCellBase, Generic[HiddenT]):
             wide_state: return the state in float32 at least, as it is computed.
         """
         if is_proxy(input):
-            return whole_as_node(self, (input, hx), {"wide_state": None if wide_state is False else True})  # type: ignore[return-value]
+            return record_as_node(self, (input, hx), {"wide_state": None if wide_state is False else True})  # type: ignore[return-value]
         layer = self._layer
         torch_layers = layer._kind.torch_layers
         after = None if torch_layers is None else torch_layers.step(self, input, hx)
         if after is not None:
             return after
         if streams(input) and input.dim() == 2:
-            result = layer._streamed(input, hx)
+            result = layer._step_fused(input, hx)
             if result is not None:
                 return result[1] if len(result[1]) > 1 else result[1][0]
         title = type(self).__name__
@@ -129,9 +134,10 @@ class SingleStep(nn.RNNCellBase, Generic[HiddenT]):
             raise RuntimeError(f"input has inconsistent input_size: got {input.shape[-1]} expected {self.input_size}")
         batched = input.dim() == 2
         x = input if batched else input.unsqueeze(0)
-        states = None if hx is None else self._states_of(hx, x, batched)
-        check_dtype(title, input, layer.read_weight("weight_ih_l0"))  # after all sizes, as in torch
-        weights, before = layer.read_weights(0, ""), self._take_state(states, x, wide_state)
+        states = None if hx is None else self._check_states(hx, x, batched)
+        # After all sizes: where both are wrong, torch names the size.
+        check_dtype(title, input, layer.read_weight("weight_ih_l0"))
+        weights, before = layer.read_weights(0, ""), self._cast_or_init(states, x, wide_state)
         series, before, last_input = layer._wrapper.beside_the_last(x.unsqueeze(1), before)
         projected = layer.project(series.squeeze(1), weights)
         after = one_step(self.cell, projected, before, Recurrent(self.cell.projections, weights))
@@ -140,6 +146,7 @@ class SingleStep(nn.RNNCellBase, Generic[HiddenT]):
         return after if len(after) > 1 else after[0]
 
     def __prepare_scriptable__(self) -> nn.Module:
+        # torch's module would not run a subclass's own `forward`.
         if type(self).forward is not SingleStep.forward:
             return for_script(self, None, "torch.nn has no cell of its kind")
         return for_script(self, *self._layer._module_of_torch(single=True))
@@ -158,13 +165,13 @@ class SingleStep(nn.RNNCellBase, Generic[HiddenT]):
         if input is not None:
             batched = input.dim() == 2
             x = input if batched else input.unsqueeze(0)
-            states = self._take_state(None if before is None else self._states_of(before, x, batched), x, True)
+            states = self._cast_or_init(None if before is None else self._check_states(before, x, batched), x, True)
             series, _, _ = layer._wrapper.beside_the_last(x.unsqueeze(1), states)
             projected = layer.project(series.squeeze(1) if batched else series[0, 0], layer.read_weights(0, ""))
             gates = split_gates(len(self.cell.projections), projected)
         return output_of(self.cell, tuple(state)[: len(self.cell.states)], gates)
 
-    def _states_of(self, hx: Hidden, x: InputStep, batched: bool) -> StateTuple:
+    def _check_states(self, hx: Hidden, x: InputStep, batched: bool) -> StateTuple:
         """Check the shapes of `hx`, and return it as a tuple."""
         title = type(self).__name__
         states = as_states(title, hx, len(self._layer.state_names))
@@ -181,7 +188,7 @@ class SingleStep(nn.RNNCellBase, Generic[HiddenT]):
                 raise RuntimeError(f"hidden{number} has inconsistent hidden_size: got {channels}, expected {size}")
         return states
 
-    def _take_state(self, states: StateTuple | None, x: InputStep, wide_state: bool) -> StateTuple:
+    def _cast_or_init(self, states: StateTuple | None, x: InputStep, wide_state: bool) -> StateTuple:
         wide = accumulation_dtype(x.dtype)
         dtype = wide if wide_state else self._layer._state_dtype(x)
         if states is None:

@@ -48,6 +48,7 @@ class Wrapper:
     def whole(self, weight: Tensor, gates: int) -> Tensor:
         """Return a recurrent matrix, gate by gate, from its blocks (gates · blocks · size, size)."""
         size = weight.shape[1]
+        # Built at each use: the parameter holds the blocks alone, so that no gradient fills the zeros.
         return torch.cat([torch.block_diag(*gate) for gate in weight.view(gates, -1, size, size)])
 
     def beside_the_last(
@@ -107,6 +108,7 @@ def _of_the_last_real_step(inputs: Series, mask: Flags | None, resets: Flags | N
     last_real = here
     if mask is not None:
         last_real = _largest_up_to(torch.where(pad(mask, (1, 0), value=True), here, 0))
+        # `expand`, not `take_along_dim`: that fixes the sizes of an example in an exported graph.
         inputs = inputs.gather(1, last_real.unsqueeze(2).expand_as(inputs))
     if resets is not None:
         # Position t holds what step t may read: a cut at t leaves nothing of the positions up to t.

@@ -10,7 +10,7 @@ from gatedrnn import RecurrentLayer, cells, register
 from gatedrnn.cells import mingru
 from gatedrnn.equations import Diagonal, ElementwiseLoopEquations, LoopEquations, ScanEquations
 from gatedrnn.kinds.programs import CLASSES, EQUATIONS
-from gatedrnn.layers.check_cell import _unread
+from gatedrnn.layers.check_cell import _unread_weights
 from gatedrnn.registry import CELLS, CellChoice
 from gatedrnn.verify.contract import check_choice
 
@@ -66,7 +66,7 @@ def test_a_mistake_is_told_when_the_first_layer_is_made(members, words):
 
 def test_every_cell_of_the_package_reads_all_its_weights():
     cells_and_variants = [(cell, options) for cell in CELLS.values() for options in ({}, *cell.variants)]
-    assert {cell.name: _unread(cell.equations(**options)) for cell, options in cells_and_variants} == {
+    assert {cell.name: _unread_weights(cell.equations(**options)) for cell, options in cells_and_variants} == {
         name: {} for name in CELLS
     }
 

@@ -64,7 +64,7 @@ MUTATIONS = [
     ("gru", definition, "reversed_resets", "resets[:, 1:]", "resets[:, :-1]"),
     ("gru", RecurrentLayer, "_run", "[s[index] for s in state]", "[s[0] for s in state]"),
     ("gru", module.RecurrentModule, "project", ".flatten(-2)", ".flatten(-2) + 0.1"),
-    ("gru", layer, "repacked", "output[like.sorted_indices]", "output"),
+    ("gru", layer, "repack", "output[like.sorted_indices]", "output"),
 ]  # fmt: skip
 
 
