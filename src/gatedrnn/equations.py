@@ -47,9 +47,11 @@ class Recurrent:
         if gates:
             size = weight.shape[0] // len(self.gates)
             first = self.gates.index(gates[0])
+            # Neighbouring gates are one slice of the matrix: a view, and one product.
             assert self.gates[first : first + len(gates)] == gates, f"{gates} are no neighbours in {self.gates}"
             rows = slice(first * size, (first + len(gates)) * size)
             weight, bias = weight[rows], None if bias is None else bias[rows]
+        # `linear` refuses mixed dtypes: a float32 state is rounded to bfloat16 weights for the product alone.
         products = linear(self.drop(h).to(weight.dtype), weight, bias).to(h.dtype)
         by_gate = products.chunk(len(gates) or len(self.gates), dim=-1)
         if self.products is not None:
@@ -59,6 +61,7 @@ class Recurrent:
     def over(self, gaps: Step) -> Step:
         """Return W_gap gaps + b_gap of a cell with `gap_features`; a gap for each of them, or one for all."""
         weight, bias = self.weights["weight_gap"], self.weights.get("bias_gap")
+        # `linear` needs as many columns as `weight_gap` has, where one gap may stand for all features.
         gaps = gaps.expand(*gaps.shape[:-1], weight.shape[1])
         return linear(gaps.to(weight.dtype), weight, bias).to(gaps.dtype)
 
@@ -112,9 +115,10 @@ class _Immutable(ABCMeta):
     """The class of classes whose objects do not change once the outermost constructor has returned."""
 
     def __call__(cls, *arguments: Any, **options: Any) -> Any:
-        made = super().__call__(*arguments, **options)
-        vars(made)["_is_made"] = True
-        return made
+        # After the outermost constructor: one of a subclass sets attributes behind `super().__init__`.
+        instance = super().__call__(*arguments, **options)
+        vars(instance)["_is_frozen"] = True
+        return instance
 
     @property
     def __signature__(cls) -> Signature:
@@ -170,7 +174,8 @@ class Equations(metaclass=_Immutable):
         """A cell without options."""
 
     def __setattr__(self, name: str, value: object) -> None:
-        if "_is_made" in vars(self):
+        # `cached_property` writes to `__dict__` directly, so that cached values still enter.
+        if "_is_frozen" in vars(self):
             self._refuse_change(name)
         super().__setattr__(name, value)
 
@@ -252,7 +257,8 @@ class LoopEquations(Equations):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        if vars(cls).keys() & {"step", "output"}:  # a kernel of other equations is none of these
+        # torch's kernel does not compute the equations of a subclass that redefines them.
+        if vars(cls).keys() & {"step", "output"}:
             cls.torch_kernel = vars(cls).get("torch_kernel")
 
 
@@ -291,6 +297,7 @@ class ScanEquations(InputGatedEquations):
     @final
     def step(self, projected: tuple[Step, ...], state: tuple[State, ...], recurrent: Recurrent) -> tuple[State, ...]:
         decay, drive = self.coefficients(*projected, *_diagonals(self, recurrent, projected[0]))
+        # No gate reads the state here: state_dropout drops what a step adds (Semeniuta et al. 2016, arXiv:1603.05118).
         return (decay * state[0] + recurrent.drop(drive),)
 
 
@@ -332,10 +339,13 @@ class ConvexScanEquations(GappedScanEquations):
     @final
     def coefficients(self, *projected: Series) -> tuple[Series, Series]:
         logit = self.logit(*projected)
+        # sigmoid(-s) is 1 - a without the cancellation where a is near 1.
         return torch.sigmoid(logit), torch.sigmoid(-logit) * self.value(*projected)
 
     @final
     def coefficients_over(self, gaps: Series, *projected: Series) -> tuple[Series, Series]:
+        # By the logarithm: where the sigmoid underflows to 0, a power of it has no finite gradient. expm1 gives 1 minus
+        # the power without cancellation.
         log_decay = gaps * logsigmoid(self.logit(*projected))
         return torch.exp(log_decay), -torch.expm1(log_decay) * self.value(*projected)
 
@@ -382,6 +392,7 @@ def output_of(cell: Equations, state: StateTuple, projected: tuple[Tensor, ...])
 
 def applied(matrix: Tensor, state: Tensor) -> Tensor:
     """Multiply blocks (..., k, k, blocks) with vectors (..., k, blocks)."""
+    # No matmul: it wants the axes of a matrix last, where blocks lie so that kernels read neighbours.
     return (matrix * state.unsqueeze(-3)).sum(-2)
 
 

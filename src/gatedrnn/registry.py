@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+# "X as X" marks a re-export: mypy takes other imported names for private.
 from gatedrnn.cells.base import CELLS as CELLS
 from gatedrnn.cells.base import CellRecord as CellRecord
 from gatedrnn.cells.base import register as register
@@ -44,7 +45,9 @@ class CellChoice:
                     raise ValueError(f"{name} takes no options, got {option!r}")
                 raise ValueError(unknown(f"option of {name}", option, defaults))
             values[option] = _value(f"{name}:{option}", value, defaults[option])
+        # An option written with its default names the same cell, and words are keys of programs and runs.
         choice = cls(name, {option: value for option, value in values.items() if value != defaults[option]})
+        # The constructor of the equations checks the value itself.
         choice.equations()  # which refuses a value that it does not take
         return choice
 
@@ -64,6 +67,7 @@ class CellChoice:
 
 def _value(title: str, text: str, default: Any) -> Any:
     """Read a value of the type of the default."""
+    # bool("false") is True, so that truth values are read by their names.
     if isinstance(default, bool):
         values = {"true": True, "false": False}
         if text.lower() not in values:

@@ -117,11 +117,12 @@ def register(
             f"{layer.__name__} must name its equations, cell_class, and these their name, see "
             "gatedrnn.equations.Equations"
         )
-    taken = CELLS[name].layer if name in CELLS else layer
+    owner = CELLS[name].layer if name in CELLS else layer
     # A class that is defined again, for example in a notebook cell that runs again, replaces itself.
-    if (taken.__module__, taken.__qualname__) != (layer.__module__, layer.__qualname__):
-        raise ValueError(f"the name {name!r} is taken by {taken.__module__}.{taken.__qualname__}; choose another")
+    if (owner.__module__, owner.__qualname__) != (layer.__module__, layer.__qualname__):
+        raise ValueError(f"the name {name!r} is taken by {owner.__module__}.{owner.__qualname__}; choose another")
     record = CELLS[name] = CellRecord(layer, single_step, tuple(variants))
+    # Before the loop: `programs.register` files a cell only if its class is the registered one.
     programs.CLASSES[name] = record.equations
     # An exported graph names equations by their word, so those of every variant must be found.
     for options in ({}, *record.variants):

@@ -58,8 +58,10 @@ class BlockOrthogonalEquations(BlockScanEquations):
 def _rotation(turn: Tensor) -> Tensor:
     """Return Q, (..., 2, 2, blocks), from (..., 2, blocks): an angle, and a number whose sign mirrors an axis."""
     angle, mirror = turn.unbind(-2)
+    # Straight-through estimator (Bengio et al. 2013, arXiv:1308.3432): a sign has no gradient, that of tanh is taken.
     soft = torch.tanh(mirror)
     # The difference is exactly 0: the sign stays one, to the last digit.
+    # Not torch.sign, which is 0 at 0: an axis that is set to 0 would be forgotten.
     s = torch.where(mirror > 0, 1.0, -1.0).to(turn.dtype) + (soft - soft.detach())
     cos, sin = torch.cos(angle), torch.sin(angle)
     return torch.stack([torch.stack([cos, -s * sin], dim=-2), torch.stack([sin, s * cos], dim=-2)], dim=-3)
@@ -68,10 +70,12 @@ def _rotation(turn: Tensor) -> Tensor:
 def _reflections(reflect: Tensor, *axes: Tensor) -> Tensor:
     """Return Q, (..., k, k, blocks), from k axes of reflections and the numbers whose signs switch these on."""
     soft = torch.sigmoid(reflect)
+    # Straight-through estimator (Bengio et al. 2013, arXiv:1308.3432), as in `_rotation`.
     is_on = torch.where(reflect > 0, 1.0, 0.0).to(reflect.dtype) + (soft - soft.detach())
     size, blocks = reflect.shape[-2:]
     matrix = torch.eye(size, dtype=reflect.dtype, device=reflect.device).unsqueeze(-1).expand(size, size, blocks)
     for i, axis in enumerate(axes):
+        # `normalize` divides by 1e-12 at least: an axis of zeros reflects nothing, and makes no NaN.
         u = normalize(axis, dim=-2).unsqueeze(-3)
         along = (matrix * u).sum(-2, keepdim=True)  # Q u
         matrix = matrix - 2 * is_on[..., i, None, None, :] * along * u

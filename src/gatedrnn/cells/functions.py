@@ -16,6 +16,7 @@ def g(x: Tensor) -> Tensor:
 
     Appendix B.3.
     """
+    # Both branches are finite for every finite x: the one that is not taken has no NaN for the gradient.
     return torch.where(x >= 0, x + 0.5, torch.sigmoid(x))
 
 

@@ -20,6 +20,7 @@ class GRUEquations(LoopEquations):
     torch_kernel = TorchKernel("GRU", slower_than_native=True)
 
     def __init__(self, reset_after: bool = True) -> None:
+        # A second bias differs from the first only where the reset gate multiplies it, behind the product.
         self.reset_after = self.recurrent_bias = reset_after
 
     def step(self, projected: tuple[Step, ...], state: tuple[State, ...], recurrent: Recurrent) -> tuple[State, ...]:

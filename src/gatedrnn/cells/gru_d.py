@@ -26,6 +26,7 @@ class GRUDEquations(GappedLoopEquations):
         self, gaps: Step, projected: tuple[Step, ...], state: tuple[State, ...], recurrent: Recurrent
     ) -> tuple[State, ...]:
         x_r, x_z, x_n = projected
+        # relu keeps the rate at 0 or more: a decay above 1 would let the state grow with the gap.
         h = torch.exp(-torch.relu(recurrent.over(gaps))) * state[0]
         h_r, h_z = recurrent(h, "reset", "update")
         (h_n,) = recurrent(torch.sigmoid(x_r + h_r) * h, "candidate")

@@ -25,15 +25,18 @@ class HGRNEquations(GappedScanEquations):
 
     def fill_diagonals(self, weights: Mapping[str, Tensor]) -> None:
         """Draw bounds uniform from 0 to 0.95."""
+        # The parameter is the bound's logit, so that no step of the optimiser leads out of (0, 1).
         nn.init.uniform_(weights["bound"], MIN_BOUND, MAX_BOUND).logit_()
 
     def coefficients(self, *projected: Series) -> tuple[Series, Series]:
         candidate, forget, bound = projected
+        # Factors of 1 - decay follow below as sigmoids of the negative: no cancellation where the decay is near 1.
         decay = torch.sigmoid(bound) + torch.sigmoid(-bound) * torch.sigmoid(forget)
         return decay, torch.sigmoid(-bound) * torch.sigmoid(-forget) * silu(candidate)
 
     def coefficients_over(self, gaps: Series, *projected: Series) -> tuple[Series, Series]:
         candidate, forget, bound = projected
+        # The same sum by logarithms: a decay that underflows to 0 has no finite gradient of its power.
         log_decay = gaps * torch.logaddexp(logsigmoid(bound), logsigmoid(-bound) + logsigmoid(forget))
         return torch.exp(log_decay), -torch.expm1(log_decay) * silu(candidate)
 

@@ -33,6 +33,7 @@ def from_min_gru_pytorch(module: nn.Module | Mapping[str, Tensor]) -> MinGRU | M
     """
     weights: dict[str, Tensor] = dict(module.state_dict() if isinstance(module, nn.Module) else module)
     keys = [key for key in _LAYERS if key in weights]
+    # A weight that is not read would be dropped in silence.
     unknown = sorted(set(weights) - {*_LAYERS, "to_out.weight"})
     if len(keys) != 1 or unknown:
         raise ValueError(

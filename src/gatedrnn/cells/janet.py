@@ -24,6 +24,7 @@ class JANETEquations(LoopEquations):
     def step(self, projected: tuple[Step, ...], state: tuple[State, ...], recurrent: Recurrent) -> tuple[State, ...]:
         (h,) = state
         s_t, n = (x + r for x, r in zip(projected, recurrent(h), strict=True))
+        # sigmoid(beta - s) is 1 - sigmoid(s - beta) without cancellation.
         return (torch.sigmoid(s_t) * h + torch.sigmoid(self.beta - s_t) * torch.tanh(n),)
 
     def numpy(self, gates: Arrays, state: Arrays, weights: NumpyWeights) -> NumpyStep:

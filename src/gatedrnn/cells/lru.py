@@ -28,7 +28,9 @@ class LRUEquations(BlockScanEquations):
     def fill_diagonals(self, weights: Mapping[str, Tensor]) -> None:
         """Draw |a|^2 uniform from 0.9^2 to 0.999^2 and the angle over the circle; exp(gamma) = sqrt(1 - |a|^2)."""
         squares = nn.init.uniform_(weights["nu"], MIN_RADIUS**2, MAX_RADIUS**2)
+        # log1p, for 1 - |a|^2 loses digits where |a| is near 1; before `squares` is overwritten.
         weights["gamma"].copy_(0.5 * torch.log1p(-squares))
+        # nu = log(-log |a|): exp(-exp(nu)) lies in (0, 1) for any nu, so that no training makes the state grow.
         squares.log_().mul_(-0.5).log_()
         # 1 minus a number below 1: the logarithm of 0 is none.
         nn.init.uniform_(weights["theta"]).neg_().add_(1).mul_(MAX_PHASE).log_()
@@ -51,8 +53,10 @@ class LRUEquations(BlockScanEquations):
         candidate, nu, theta, gamma = projected
         radius, angle = torch.exp(-torch.exp(nu)), torch.exp(theta)
         cos, sin = radius * torch.cos(angle), radius * torch.sin(angle)
+        # A complex factor as a real 2 x 2 block: kernels have no complex numbers.
         turn = torch.stack([torch.stack([cos, -sin]), torch.stack([sin, cos])])
         drive = candidate.unflatten(-1, (2, -1)) * torch.exp(gamma)
+        # Expanded without a copy: the matrix is the same at every step.
         return turn.expand(*candidate.shape[:-1], 2, 2, -1), drive.flatten(-2)
 
     def numpy(self, gates: Arrays, state: Arrays, weights: NumpyWeights) -> NumpyStep:

@@ -15,7 +15,8 @@ class LSTMEquations(LoopEquations):
 
     name = "lstm"
     bias_init = "torch"
-    torch_kernel = TorchKernel("LSTM", padding_gates={"input": -1.0, "forget": 1.0}, projects=True)  # c = 1 * c + 0 * g
+    # Over padding c = 1 * c + 0 * g: the forget gate is opened and the input gate closed.
+    torch_kernel = TorchKernel("LSTM", padding_gates={"input": -1.0, "forget": 1.0}, projects=True)
     projections = ("input", "forget", "candidate", "output")
     decay_gates = {"forget": 1}
     states = ("h", "c")

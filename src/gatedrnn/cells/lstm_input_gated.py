@@ -24,6 +24,7 @@ class InputGatedLSTMEquations(GappedScanEquations):
 
     def coefficients_over(self, gaps: Series, *projected: Series) -> tuple[Series, Series]:
         _, f, _ = projected
+        # By the logarithm, as in ConvexScanEquations. The drive is that of one step: i is a gate of its own, not 1 - f.
         return torch.exp(gaps * logsigmoid(f)), self.coefficients(*projected)[1]
 
     def output(self, state: tuple[Series, ...], projected: tuple[Series, ...]) -> Series:

@@ -40,6 +40,7 @@ class NormalizedLSTMEquations(ConvexScanEquations):
 def normalized_log_ratio(forget: Series, input_: Series) -> Series:
     """log f - log i of the two gates from their pre-activations: sigmoid of it is f / (f + i), which where both gates
     are closed does not divide zero by zero."""
+    # log sigmoid(x) = -softplus(-x).
     return softplus(-input_) - softplus(-forget)
 
 

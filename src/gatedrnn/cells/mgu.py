@@ -18,6 +18,7 @@ class MGUEquations(LoopEquations):
 
     def __init__(self, keep: bool = False) -> None:
         self.keep = keep
+        # The paper's forget gate replaces at 1: initialisation and diagnosis need its sign.
         self.decay_gates = {"forget": 1 if keep else -1}
 
     def step(self, projected: tuple[Step, ...], state: tuple[State, ...], recurrent: Recurrent) -> tuple[State, ...]:

@@ -26,6 +26,7 @@ class PeepholeLSTMEquations(LoopEquations):
         i, f, g, o = (x + r for x, r in zip(projected, recurrent(h), strict=True))
         w_ci, w_cf, w_co = (recurrent.diagonal(name) for name in self.diagonals)
         c = torch.sigmoid(f + w_cf * c) * c + torch.sigmoid(i + w_ci * c) * torch.tanh(g)
+        # The output gate sees the new cell state, the other two that of the step before (Gers et al. 2002).
         h = recurrent.project(torch.sigmoid(o + w_co * c) * torch.tanh(c))
         return h, c
 

@@ -110,6 +110,7 @@ class QRNN(Layer[tuple[Tensor, Tensor]]):
     """
 
     cell_class = QRNNEquations
+    # A convolution of width 2 is a product with two inputs side by side: kernels stay those of a window of 1.
     wrapper = staticmethod(lambda cell: Wrapper(inputs=cell.window))
 
 

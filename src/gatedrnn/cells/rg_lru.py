@@ -33,6 +33,7 @@ class RGLRUEquations(GappedScanEquations):
     def fill_diagonals(self, weights: Mapping[str, Tensor]) -> None:
         """Draw the square of exp(-softplus(L)) uniform from 0.9^2 to 0.999^2."""
         squares = nn.init.uniform_(weights["decay"], MIN_RADIUS**2, MAX_RADIUS**2)
+        # The inverse of softplus: L = log(exp(y) - 1) for y = -log r, of which `squares` holds r^2.
         squares.log_().mul_(-0.5).expm1_().log_()
 
     def coefficients(self, *projected: Series) -> tuple[Series, Series]:
@@ -47,12 +48,14 @@ class RGLRUEquations(GappedScanEquations):
 
     def numpy(self, gates: Arrays, state: Arrays, weights: NumpyWeights) -> NumpyStep:
         (v, r, i), (h,) = gates, state
+        # The numbers of the paper once more: a shared constant that is wrong would pass the comparison.
         a = np.exp(-8 * np.log1p(np.exp(weights["weight_decay"])) * sigmoid(r))
         h = a * h + np.sqrt(1 - a**2) * sigmoid(i) * v
         return h, (h,)
 
 
 def _coefficients(log_decay: Series, value: Series) -> tuple[Series, Series]:
+    # 1 - a^2 without cancellation: most decays begin between 0.9 and 0.999.
     square = -torch.expm1(2 * log_decay)
     root = torch.minimum(square.clamp(min=MIN_SQUARE).sqrt(), square / MIN_SQUARE**0.5)
     return torch.exp(log_decay), root * value

@@ -19,7 +19,9 @@ class SignedMinGRUEquations(ScanEquations):
 
     def coefficients(self, *projected: Series) -> tuple[Series, Series]:
         v, decay = projected
+        # A clamp reaches -1 and 1 exactly, as parity over any length needs; tanh only comes near.
         a = decay.clamp(-1, 1)
+        # By |a|: at -1 as at 1 the whole state is kept, and nothing is added.
         return a, (1 - a.abs()) * v
 
     def numpy(self, gates: Arrays, state: Arrays, weights: NumpyWeights) -> NumpyStep:

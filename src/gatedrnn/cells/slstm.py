@@ -21,7 +21,8 @@ class SLSTMEquations(LoopEquations):
     name = "slstm"
     projections = ("input", "forget", "candidate", "output")
     decay_gates = {"forget": 1}
-    candidates = ("candidate", "input")  # whose exponential acts
+    # The input gate is no sigmoid: its exponential acts.
+    candidates = ("candidate", "input")
     states = ("h", "c", "n", "m")
     bias_init = "time-scales"
     joint_states = True
@@ -29,6 +30,7 @@ class SLSTMEquations(LoopEquations):
     def __init__(self, heads: int = 1) -> None:
         if heads < 1:
             raise ValueError(f"heads must be 1 or more, got {heads}")
+        # hidden_size must be a multiple of the heads, which `check_blocks` asks of a block size.
         self.heads = self.block_size = heads
 
     def fill_as_authors(self, weights: Mapping[str, Tensor]) -> None:
@@ -36,6 +38,7 @@ class SLSTMEquations(LoopEquations):
         power, 0.3, of the channel's place (of all their blocks, in the first), other biases are 0."""
         for name, weight in weights.items():
             if name == "weight_ih":
+                # "Small init" of the authors' code (Nguyen & Salazar 2019, arXiv:1910.05895).
                 nn.init.normal_(weight, std=math.sqrt(2 / (5 * weight.shape[1])))
             elif name in ("weight_hh", "bias_ih"):
                 nn.init.zeros_(weight)
@@ -47,11 +50,14 @@ class SLSTMEquations(LoopEquations):
     def step(self, projected: tuple[Step, ...], state: tuple[State, ...], recurrent: Recurrent) -> tuple[State, ...]:
         h, c, n, m = state
         log_i, f, z, o = (x + r for x, r in zip(projected, recurrent(h), strict=True))
-        log_f = torch.where(n == 0, log_i, m + logsigmoid(f))  # there is nothing to keep before the first step
+        # Before the first step n is 0 and nothing is kept: the initial m of 0 must not enter the maximum.
+        log_f = torch.where(n == 0, log_i, m + logsigmoid(f))
+        # m is the larger exponent (the paper's stabiliser state): no exp below exceeds 1, and none overflows.
         m = torch.maximum(log_i, log_f)
         i, f = torch.exp(log_i - m), torch.exp(log_f - m)
         c = f * c + i * torch.tanh(z)
         n = f * n + i
+        # n is 1 or more after the first step; the clamp is for an n below 1 that was passed in.
         return torch.sigmoid(o) * c / n.clamp(min=1.0), c, n, m
 
     def numpy(self, gates: Arrays, state: Arrays, weights: NumpyWeights) -> NumpyStep:

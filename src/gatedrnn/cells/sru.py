@@ -47,6 +47,7 @@ class SRUEquations(ElementwiseLoopEquations):
     def numpy(self, gates: Arrays, state: Arrays, weights: NumpyWeights) -> NumpyStep:
         (u, f, r, skip), (_, c) = gates, state
         f, r = sigmoid(f + weights["weight_vf"] * c), sigmoid(r + weights["weight_vr"] * c)
+        # Another form of the same sum than in `step`: one slip is then not made twice.
         c = u + (c - u) * f
         h = skip + (c - skip) * r
         return h, (h, c)
