@@ -116,6 +116,8 @@ class Windows:
     """The number of origins of a window."""
     stride: int = 1
     """Steps from one origin of evaluation to the next."""
+    earlier: int = 0
+    """Origins of a series no longer than the context that are windows too, before its last one."""
 
     def __len__(self) -> int:
         return len(self.places)
@@ -150,7 +152,8 @@ class Windows:
     @cached_property
     def training_places(self) -> np.ndarray:
         """(windows, 2): series and last origin of each window of an epoch: all that have the whole context, and of a
-        shorter series the last one. The horizon may go beyond the steps that may be forecast, which are no labels then.
+        shorter series the last one and those `earlier`. The horizon may go beyond the steps that may be forecast, which
+        are no labels then.
 
         Raises:
             DataError: no series has two steps.
@@ -158,7 +161,8 @@ class Windows:
         places = []
         for number, (first, stop) in enumerate(zip(self.first, self.stop, strict=True)):
             if stop > first:
-                origins = np.arange(max(first, min(self.context, stop - 1)), stop)
+                begin = self.context if stop > self.context else stop - 1 - self.earlier
+                origins = np.arange(max(first, begin), stop)
                 places.append(np.stack([np.full(len(origins), number), origins], axis=1))
         if not places:
             raise DataError("no series has two steps left for training")

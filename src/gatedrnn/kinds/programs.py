@@ -18,7 +18,7 @@ from gatedrnn.codegen.row import Row
 from gatedrnn.codegen.source import numba_source
 from gatedrnn.equations import Equations
 from gatedrnn.errors import CannotBeTraced
-from gatedrnn.kernels.backends import has_cpu_kernels
+from gatedrnn.kernels.backends import choose_backend, has_cpu_kernels
 from gatedrnn.kinds.kind import Kernel
 
 Program = TypeVar("Program")
@@ -80,7 +80,7 @@ def cpu_kernel(cell: Equations, tracer: Tracer[Program], device: torch.device, d
     # A reason of the cell itself comes before a missing Numba: installing that would not help.
     if isinstance(found, str) or has_cpu_kernels(device):
         return kernel_with(found, device, dtype)
-    return Kernel(device, dtype, missing=f"no kernel runs {cell.name} here")
+    return Kernel(device, dtype, missing=choose_backend(device).reason)
 
 
 def kernel_with(found: object, device: torch.device, dtype: torch.dtype) -> Kernel:

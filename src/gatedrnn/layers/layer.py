@@ -174,7 +174,11 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
     def backend(self, name: str) -> None:
         if name not in ("auto", *self.backends):
             names = ", ".join(("auto", *self.backends))
-            raise BackendUnavailable(f"backend {name!r} cannot run this {type(self).__name__}; choose one of {names}")
+            missing = self.kernel().missing if name == "native" else None
+            why = "" if missing is None else f" ({missing})"
+            raise BackendUnavailable(
+                f"backend {name!r} cannot run this {type(self).__name__}{why}; choose one of {names}"
+            )
         self.configuration = self.configuration._replace(backend=name)
 
     @property

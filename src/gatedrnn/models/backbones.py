@@ -175,4 +175,9 @@ def load_contender_file(word: str) -> Backbone:
     backbone: Backbone | None = getattr(module, name, None)
     if not callable(backbone):
         raise ValueError(f"{word}: the file has no class {name}")
+    if (cell := getattr(backbone, "cell_class", None)) is not None:
+        raise ValueError(
+            f"{word}: {name} is the layer of a cell, not a whole model; run the file itself and name the cell: "
+            f"python {file_of(word)} train --cell {cell.name}"
+        )
     return backbone

@@ -267,8 +267,8 @@ class _Task:
         return Fitted(leaves, forecast, refits=False)
 
     def _training_windows(self) -> Windows:
-        """One origin a window."""
-        return replace(self.train, origins=1)
+        """One origin a window, of a short series all that the network's window has."""
+        return replace(self.train, origins=1, earlier=self.train.origins - 1)
 
 
 def _off(values: np.ndarray, season: int, level: bool) -> np.ndarray:

@@ -153,10 +153,13 @@ def test_a_word_that_names_no_class_is_refused_in_a_sentence_and_a_folder_that_n
     fails = tmp_path / "fails.py"
     fails.write_text(FAILING)
     clash.write_text("class lstm: ...\nclass transformer: ...\n")
-    mine = [broken, clash, tmp_path / "none.py"]
+    layer = tmp_path / "layer.py"
+    layer.write_text("from gatedrnn import MinGRU\n")
+    mine = [broken, clash, layer, tmp_path / "none.py"]
     for word, why in {
         f"{tmp_path}/none.py:A": "there is no file", f"{OWN}:Nothing": "has no class Nothing",
         f"{broken}:A": "ZeroDivisionError", f"{clash}:lstm": "is taken", f"{clash}:transformer": "is taken",
+        f"{layer}:MinGRU": "MinGRU is the layer of a cell, not a whole model; .* train --cell mingru",
     }.items():  # fmt: skip
         with pytest.raises(ValueError, match=why), trusting(mine):
             enter(word)

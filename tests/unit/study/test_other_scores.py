@@ -4,6 +4,7 @@ perplexity over seeds and over documents.
 
 import math
 from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -65,6 +66,21 @@ def finished(speed_in_a_moment, tmp_path_factory):
     with hardly_fitted(refits=0):
         results = compare(asked.model_copy(update={"model": ModelSettings(embedding_size=8)}), folder / "comparison")
     return results, write_report(folder / "comparison")
+
+
+@pytest.mark.parametrize("steps", [8, 60])
+def test_methods_of_one_short_series_learn_from_every_origin_that_the_network_sees(steps, tmp_path):
+    path = tmp_path / "one.csv"
+    path.write_text("ds,y\n" + "".join(f"{t},{value}\n" for t, value in enumerate(values_of(1)[0, :steps])))
+    data = load_forecast(data_settings("forecast", train_file=path))
+    train = data.train
+    assert len(train.training_places) == 1 and train.stop[0] <= train.context
+    single = replace(train, origins=1, earlier=train.origins - 1)
+    last = int(train.stop[0]) - 1
+    assert single.training_places[:, 1].tolist() == [*range(max(1, last - train.origins + 1), last + 1)]
+    with hardly_fitted(refits=0):
+        scores = [one.scores["test"].mase for one in plain_baselines(data, threads=1)]
+    assert len(scores) == (4 if steps == 8 else 6) and np.isfinite(scores).all()
 
 
 @pytest.mark.slow
