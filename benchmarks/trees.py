@@ -12,6 +12,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +22,18 @@ from cyclopts import App, Parameter
 from benchmarks.contenders import Deviation
 from benchmarks.measure import DRAWS, judged
 from benchmarks.standards import BFLOAT16, MOVED
+from benchmarks.tree_worker import LayerCase
 from gatedrnn.records import environment, write_whole
+from gatedrnn.registry import CELLS
 from gatedrnn.timing import Spread, spread_of
 
 ROOT = Path(__file__).resolve().parents[1]
 ROUNDS, SECONDS = 15, 0.3
 THREADS = 1, 2
+LAYER_SHAPES = (8, 256, 128), (64, 64, 64)
+"""Batch, time and width of layers that are timed."""
+BIT_SHAPES = (1, 1, 8), (1, 33, 16), (4, 7, 12), (3, 64, 32), (9, 130, 8)
+"""Batch, time and width of layers whose bits are compared."""
 app = App(name="python -m benchmarks.trees", version_flags=[], default_parameter=Parameter(consume_multiple=True))
 
 
@@ -100,6 +107,42 @@ def compared(trees: Sequence[Tree], title: str, cell: str, rounds: int, seconds:
     return row
 
 
+def compared_layers(trees: Sequence[Tree], rounds: int, seconds: float) -> list[dict[str, Any]]:
+    """Time the layers of all cells: the newest tree's seconds over each other's."""
+    rows = list[dict[str, Any]]()
+    for cell, (batch, time, width) in product(sorted(CELLS), LAYER_SHAPES):
+        case = LayerCase(cell, "float32", batch, time, width)
+        for tree in trees:
+            tree.ask(f"layer {case}")
+        row: dict[str, Any] = {"cell": cell, "shape": [batch, time, width]}
+        for call in ("forward", "both", "single"):
+            counts = {tree.name: max(1, round(seconds / tree.ask(f"{call} 3"))) for tree in trees}
+            samples: dict[str, list[float]] = {tree.name: [] for tree in trees}
+            for number in range(rounds):
+                for tree in trees if number % 2 == 0 else reversed(trees):
+                    samples[tree.name].append(tree.ask(f"{call} {counts[tree.name]}"))
+            newest = samples[trees[-1].name]
+            row[call] = {
+                tree.name: _row(spread_of([new / old for new, old in zip(newest, samples[tree.name], strict=True)]))
+                for tree in trees[:-1]
+            }
+        rows.append(row)
+        print(json.dumps(row), flush=True)
+    return rows
+
+
+def compared_bits(trees: Sequence[Tree]) -> dict[str, Any]:
+    """Compare the bits of outputs, states and gradients of all cells over many configurations."""
+    cases = [
+        LayerCase(cell, dtype, *shape, layers, bidirectional, masked)
+        for cell, dtype, shape, layers, bidirectional, masked in product(
+            sorted(CELLS), ("float32", "float64"), BIT_SHAPES, (1, 2), (False, True), (False, True)
+        )
+    ]
+    unlike = [str(case) for case in cases if len({tree.ask(f"layer {case}") for tree in trees}) > 1]
+    return {"configurations": len(cases), "unlike": unlike}
+
+
 def _row(spread: Spread) -> list[float]:
     """A median and its quartiles, to four digits."""
     return [float(f"{number:.4g}") for number in spread]
@@ -107,8 +150,9 @@ def _row(spread: Spread) -> list[float]:
 
 @app.default
 def compare_trees(
-    output: Path, *trees: str, only: tuple[str, ...] = (), rounds: int = ROUNDS, seconds: float = SECONDS
-) -> None:
+    output: Path, *trees: str, only: tuple[str, ...] = (), rounds: int = ROUNDS, seconds: float = SECONDS,
+    layers: bool = False, bits: bool = False,
+) -> None:  # fmt: skip
     """Compare source trees and write a record.
 
     Args:
@@ -117,6 +161,8 @@ def compare_trees(
         only: Titles of models; all if none is named.
         rounds: Rounds, in each of which all trees take steps.
         seconds: Seconds that a tree's steps take in a round, at least one step.
+        layers: Time the layers of all cells in the place of models.
+        bits: Compare the bits of layers in the place of models.
     """
     if unknown := set(only) - {title for title, _ in MOVED}:
         raise SystemExit(f"--only: there is no model {', '.join(sorted(unknown))}")
@@ -124,9 +170,14 @@ def compare_trees(
     found: dict[str, Any] = {**environment(), "trees": {}, "threads": {}}
     for threads in THREADS:
         workers = [Tree(name, folder, threads) for name, folder in folders.items()]
-        rows = []
+        rows: list[dict[str, Any]] = []
+        if bits:
+            rows.append(compared_bits(workers))
+            print(threads, json.dumps(rows[-1]), flush=True)
+        elif layers:
+            rows += compared_layers(workers, rounds, seconds)
         for title, cell in MOVED:
-            if not only or title in only:
+            if not (layers or bits) and (not only or title in only):
                 rows.append(compared(workers, title, cell, rounds, seconds))
                 print(threads, json.dumps(rows[-1]), flush=True)
         for worker in workers:
