@@ -24,7 +24,7 @@ from scipy.io import wavfile
 
 from gatedrnn.data.corpus import read_corpus
 from gatedrnn.data.files import read_file
-from gatedrnn.data.forecast.table import Columns, read_table
+from gatedrnn.data.forecast.table import Columns, read_series_table
 from gatedrnn.data.images import _unpacked
 from gatedrnn.data.series.files import Reading, read_series
 from gatedrnn.errors import Error
@@ -127,7 +127,7 @@ def _corpus(path: Path) -> None:
 
 
 def _forecast(path: Path) -> None:
-    read_table(path, Columns())
+    read_series_table(path, Columns())
 
 
 def _series(path: Path) -> None:

@@ -309,7 +309,7 @@ class Run:
                 write_predictions(target, table, added, held.name, types)
         if on_notes is not None:
             on_notes(notes)
-        return frame_of({**table.columns, **added}, types, held.backend)
+        return frame_of({**table.lists(), **added}, types, held.backend)
 
     def evaluate(
         self, data: "Data" = None, *, split: str = "test", text_column: str | None = None,

@@ -11,9 +11,9 @@ from gatedrnn.kinds.kind import Kind, LayerView
 
 LIMITS = budgets.read_limits()
 MOST = {
-    "files": 308,
-    "public module constants": 709,
-    "calls of isinstance": 385,
+    "files": 315,
+    "public module constants": 745,
+    "calls of isinstance": 394,
     "functions with 10 or more parameters": 43,
     "context managers": 46,
     "90th percentile of a function's statements": 14,

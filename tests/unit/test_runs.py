@@ -109,8 +109,8 @@ def test_a_frame_with_its_times_as_index_is_read_once_and_forecast_by_their_name
     days = pd.date_range("2024-01-01", periods=60, freq="D", name="day")
     frame = pd.DataFrame({"sold": np.random.default_rng(0).normal(3, 1, 60)}, index=days)
     small = {"hidden_size": 4, "threads": 1, "total_steps": 4, "baselines": "none", "progress": False}
-    read, original = [], task.read_table
-    monkeypatch.setattr(task, "read_table", lambda *given: read.append(given) or original(*given))
+    read, original = [], task.read_series_table
+    monkeypatch.setattr(task, "read_series_table", lambda *given: read.append(given) or original(*given))
     future = gatedrnn.forecast(frame, horizon=7, output=tmp_path / "run", **small)
     assert len(read) == 1, "a table is read once"
     assert future.table.columns.tolist() == ["day", "sold", "sold_0.1", "sold_0.9"] and len(future.table) == 7

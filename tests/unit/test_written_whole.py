@@ -14,13 +14,13 @@ from commands import outcome
 from finished import contents
 
 from gatedrnn.data.frames import InMemory, write_predictions
-from gatedrnn.data.rows import RawTable
 from gatedrnn.errors import FolderTaken
 from gatedrnn.export import onnx as onnx_export
 from gatedrnn.export.onnx import export_onnx
 from gatedrnn.models import GatedRNNConfig, GatedRNNForCausalLM
 from gatedrnn.processes import Ended
 from gatedrnn.records import whole_or_removed, write_whole, written_beside, written_together
+from gatedrnn.tables.table import Table
 from gatedrnn.training.report import _draw  # which finds the fonts before files are limited
 
 ENDS = {
@@ -108,7 +108,7 @@ def small_files():
     resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-ROWS = RawTable({"text": [f"the film was {number}" for number in range(500)]})
+ROWS = Table({"text": [f"the film was {number}" for number in range(500)]})
 
 
 def predictions(path):

@@ -50,8 +50,12 @@ def load_task(settings: DataSettings) -> "TaskData":
         DataError: the data cannot be used.
     """
     from gatedrnn.data.task import kept
+    from gatedrnn.tables.files import forget
 
-    return kept(settings, lambda: _loaded(settings))
+    try:
+        return kept(settings, lambda: _loaded(settings))
+    finally:
+        forget()  # training needs the data, not the table
 
 
 def _loaded(settings: DataSettings) -> "TaskData":

@@ -16,12 +16,21 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from gatedrnn.data.files import TEXT_COLUMNS
-from gatedrnn.data.rows import Kind, names_of, values_of
-from gatedrnn.data.tables import column_of, in_a_sentence, is_several, kind_of, reader, said_columns
 from gatedrnn.data.token_cache import counts_folder
 from gatedrnn.errors import DataError
 from gatedrnn.machine import cores
 from gatedrnn.records import write_whole
+from gatedrnn.tables.files import (
+    Kind,
+    column_of,
+    in_a_sentence,
+    is_several,
+    kind_of,
+    names_of,
+    reader,
+    said_columns,
+    values_of,
+)
 from gatedrnn.unpacking import BoundedGzip
 
 LOG = logging.getLogger("gatedrnn")

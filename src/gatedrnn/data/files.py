@@ -22,24 +22,25 @@ from gatedrnn.data.labels import (
     tags_in_column,
     words_in_column,
 )
-from gatedrnn.data.rows import RawTable, ending_of, is_number_of_column, type_kept
-from gatedrnn.data.series.fields import is_number, numbers_of
-from gatedrnn.data.settings import Order
-from gatedrnn.data.tables import (
+from gatedrnn.errors import DataError
+from gatedrnn.tables.files import (
     FORMATS,
     NESTED,
     column_of,
+    ending_of,
     kind_of,
     missing,
     names_in_column,
-    read_all_columns,
+    read_table,
     reader,
     said_columns,
     without_row_numbers,
 )
-from gatedrnn.data.time_columns import with_time_column
-from gatedrnn.data.times import read_times
-from gatedrnn.errors import DataError
+from gatedrnn.tables.numbers import is_number, numbers_of
+from gatedrnn.tables.options import AS_SHOWN, DialectOptions, Order
+from gatedrnn.tables.table import Table, is_number_of_column, type_kept
+from gatedrnn.tables.time_columns import with_time_column
+from gatedrnn.tables.times import read_times
 
 LOG = logging.getLogger("gatedrnn")
 LOOKED_AT = 100
@@ -57,7 +58,7 @@ Kind: TypeAlias = Literal["class", "number", "tags"]
 """The label of a row: one class or several, a number, or a tag for each word."""
 
 
-class Table(NamedTuple):
+class LabelledTexts(NamedTuple):
     """One split as read: texts, labels as they stand in the file, and their names in order where the file says so."""
 
     texts: list[str]
@@ -106,21 +107,21 @@ GUESSED = Wanted()
 
 
 @reader
-def read_file(path: Path, wanted: Wanted = GUESSED, *, quoting: bool = False) -> Table:
+def read_file(path: Path, wanted: Wanted = GUESSED, dialect: DialectOptions = AS_SHOWN) -> LabelledTexts:
     """A CSV, TSV, JSON-lines or Parquet file as texts and labels.
 
     Args:
         wanted: its columns.
-        quoting: whether a TSV's fields may stand in quotation marks.
+        dialect: how CSV and TSV files are written.
 
     Raises:
         DataError: the file is missing, empty, unreadable, binary, not UTF-8, or lacks a column.
     """
-    data = read_all_columns(path, quoting=quoting)
+    data = read_table(path, dialect)
     return _table(data, path.name, str(path), wanted)
 
 
-def read_hub(name: str, split: str, wanted: Wanted) -> Table:
+def read_hub(name: str, split: str, wanted: Wanted) -> LabelledTexts:
     """One split of a data set on the Hugging Face hub."""
     from datasets import ClassLabel, load_dataset  # half a second, which tables do without
 
@@ -133,10 +134,10 @@ def read_hub(name: str, split: str, wanted: Wanted) -> Table:
             "give local copies with --train-file and --test-file"
         ) from error
     classes = {column: tuple(of.names) for column, of in data.features.items() if isinstance(of, ClassLabel)}
-    return _table(RawTable(data[:], classes), f"{name} {split}", name, wanted)
+    return _table(Table(data[:], classes), f"{name} {split}", name, wanted)
 
 
-def _table(data: RawTable, name: str, place: str, wanted: Wanted) -> Table:
+def _table(data: Table, name: str, place: str, wanted: Wanted) -> LabelledTexts:
     if not len(data):
         raise DataError(f"{place}: there are columns but no rows")
     if wanted.kind == "tags":
@@ -154,15 +155,15 @@ def _table(data: RawTable, name: str, place: str, wanted: Wanted) -> Table:
     what = "number" if wanted.kind == "number" else "label" if named_labels.sets is None else "several labels"
     said = said_columns(name, {"text": text, what: named_labels.columns, **roles}, data.column_names)
     source: dict[str, Any] = {"name": name, "rows": len(texts), "sha256": digest}
-    return Table(
+    return LabelledTexts(
         texts, labels, names, source, (text, *named_labels.columns), groups, times, said, named_labels.sets,
         weights=_weights(data, place, wanted), label_type=type_kept(data.types.get(named_labels.columns[0])),
     )  # fmt: skip
 
 
 def _together(
-    data: RawTable, place: str, wanted: Wanted
-) -> tuple[RawTable, dict[str, str], list[str] | None, np.ndarray | None]:
+    data: Table, place: str, wanted: Wanted
+) -> tuple[Table, dict[str, str], list[str] | None, np.ndarray | None]:
     """The table, the columns that say which rows belong together and when they were, the groups, and the times."""
     roles, groups, times = dict[str, str](), None, None
     if wanted.group is not None:
@@ -177,7 +178,7 @@ def _together(
     return data, roles, groups, times
 
 
-def _tagged(data: RawTable, name: str, place: str, wanted: Wanted) -> Table:
+def _tagged(data: Table, name: str, place: str, wanted: Wanted) -> LabelledTexts:
     """Lists of words, with a tag for each."""
     columns = (wanted.label,) if isinstance(wanted.label, str) else tuple(wanted.label or ())
     if len(columns) > 1:
@@ -197,10 +198,10 @@ def _tagged(data: RawTable, name: str, place: str, wanted: Wanted) -> Table:
     names = data.class_names.get(label)
     weights = _weights(data, place, wanted)
     kept = type_kept(data.types.get(label))
-    return Table(texts, labels, names, source, (text, label), groups, times, said, tags, words, weights, kept)
+    return LabelledTexts(texts, labels, names, source, (text, label), groups, times, said, tags, words, weights, kept)
 
 
-def _weights(data: RawTable, place: str, wanted: Wanted) -> np.ndarray | None:
+def _weights(data: Table, place: str, wanted: Wanted) -> np.ndarray | None:
     """Weights of rows, if a column has them; only training must have it."""
     if wanted.weight is None or (wanted.like is not None and wanted.weight not in data.column_names):
         return None
@@ -208,7 +209,7 @@ def _weights(data: RawTable, place: str, wanted: Wanted) -> np.ndarray | None:
     return numbers_of(data[column], lambda row: f"{place}: row {row + 1}, column {column!r}")
 
 
-def tag_columns_of(data: RawTable, place: str, text: str | None, label: str | None) -> tuple[str, str]:
+def tag_columns_of(data: Table, place: str, text: str | None, label: str | None) -> tuple[str, str]:
     """The columns of words and of tags: those asked for, the only usual names, or the only two columns of lists, of
     which tags are the one with fewer different ones.
 
@@ -234,7 +235,7 @@ class _Labels(NamedTuple):
     sets: list[tuple[str, ...]] | None = None
 
 
-def _labels(data: RawTable, place: str, wanted: Wanted, taken: Sequence[str]) -> _Labels:
+def _labels(data: Table, place: str, wanted: Wanted, taken: Sequence[str]) -> _Labels:
     """One class a row, several, or a number; as it is asked for, or as the column says."""
     columns = (wanted.label,) if isinstance(wanted.label, str) else tuple(wanted.label or ())
     asked = columns[0] if len(columns) == 1 else None
@@ -278,7 +279,7 @@ def is_several_of(values: Sequence[object], place: str, column: str) -> bool:
     return several
 
 
-def with_names(data: RawTable, place: str, like: str | None = None) -> RawTable:
+def with_names(data: Table, place: str, like: str | None = None) -> Table:
     """A table of texts, with the numbers of its columns as names, and a warning, where its first line is a row: a text
     stands in it above texts, a label above labels, among which it comes again, a number above all else; and no word of
     it is a usual name.
@@ -303,7 +304,7 @@ def with_names(data: RawTable, place: str, like: str | None = None) -> RawTable:
     return data.without_header()
 
 
-def text_column_of(data: RawTable, place: str, wanted: str | None) -> str:
+def text_column_of(data: Table, place: str, wanted: str | None) -> str:
     """The column of texts: the one asked for, the only usual name, or the only column that holds texts.
 
     Raises:
@@ -317,7 +318,7 @@ def text_column_of(data: RawTable, place: str, wanted: str | None) -> str:
     return column_of(names, place, "text", wanted, TEXT_COLUMNS)
 
 
-def label_column_of(data: RawTable, place: str, wanted: str | None, taken: Sequence[str]) -> str:
+def label_column_of(data: Table, place: str, wanted: str | None, taken: Sequence[str]) -> str:
     """The column of labels: the one asked for, the only usual name, or the only other column of few values.
 
     Args:
@@ -334,7 +335,7 @@ def label_column_of(data: RawTable, place: str, wanted: str | None, taken: Seque
     return column_of(data.column_names, place, "label", wanted, LABEL_COLUMNS, taken)
 
 
-def number_column_of(data: RawTable, place: str, wanted: str | None, taken: Sequence[str]) -> str:
+def number_column_of(data: Table, place: str, wanted: str | None, taken: Sequence[str]) -> str:
     """The column of numbers to predict: the one asked for, the only usual name, or the only other column of numbers
     that does more than count the rows.
 
@@ -374,7 +375,7 @@ def in_order(labels: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(set(labels), key=lambda label: (float(label) if is_number(label) else math.inf, label)))
 
 
-def texts_in_column(data: RawTable, place: str, column: str) -> list[str]:
+def texts_in_column(data: Table, place: str, column: str) -> list[str]:
     """The texts of a column; nothing is an empty text.
 
     Raises:
@@ -388,7 +389,7 @@ def texts_in_column(data: RawTable, place: str, column: str) -> list[str]:
     return texts
 
 
-def labels_in_column(data: RawTable, place: str, column: str) -> tuple[list[str], tuple[str, ...] | None]:
+def labels_in_column(data: Table, place: str, column: str) -> tuple[list[str], tuple[str, ...] | None]:
     """The labels of a column by name, and all names in order where the file lists them.
 
     Raises:
@@ -401,5 +402,5 @@ def labels_in_column(data: RawTable, place: str, column: str) -> tuple[list[str]
             raise DataError(f"{place}: row {row}, column {column!r}: holds {kind_of(value)}, not a label")
         if value is None or value == "" or value != value or (names is not None and value < 0):  # NaN is not itself
             raise missing("label", place, row, column)
-        labels.append(names[value] if names is not None else str(value))
+        labels.append(names[value] if names is not None else str(value).strip())
     return labels, names

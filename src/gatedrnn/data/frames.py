@@ -21,12 +21,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from gatedrnn.data.rows import RawTable, type_kept, with_whole_characters, without_periods
-from gatedrnn.data.series.fields import is_number
 from gatedrnn.data.settings import LANGUAGE, SERIES, SERIES_REGRESSION, TEXT, TEXT_REGRESSION
-from gatedrnn.data.tables import missing
 from gatedrnn.errors import DataError, FolderTaken, reason
 from gatedrnn.records import Json, written_beside
+from gatedrnn.tables.files import missing
+from gatedrnn.tables.numbers import is_number
+from gatedrnn.tables.table import Table, type_kept, with_whole_characters, without_periods
 
 LOG = logging.getLogger("gatedrnn")
 Data: TypeAlias = Any
@@ -582,7 +582,7 @@ def check_output(output: Path, file: Path) -> None:
 
 
 def write_predictions(
-    output: Path, data: RawTable, added: dict[str, list[Json]], place: str, types: Mapping[str, pa.DataType]
+    output: Path, data: Table, added: dict[str, list[Json]], place: str, types: Mapping[str, pa.DataType]
 ) -> None:  # fmt: skip
     """All columns of `data`, then those that are added, row by row; the file is whole or as it was.
 
@@ -598,7 +598,7 @@ def write_predictions(
     ending = output.suffix.lower()
     with written_beside(output) as temporary:
         if ending == ".parquet":
-            columns = {**data.columns, **added}
+            columns: dict[str, Sequence[object]] = {**data.lists(), **added}
             table = pa.table({name: typed(values, types.get(name)) for name, values in columns.items()})
             pq.write_table(table, temporary)
             return
@@ -646,7 +646,7 @@ def _write_separated(file: TextIO, ending: str, rows: list[list[Any]], output: P
         ) from error
 
 
-def _joined(data: RawTable, added: dict[str, list[Json]]) -> Iterator[dict[str, Any]]:
+def _joined(data: Table, added: dict[str, list[Json]]) -> Iterator[dict[str, Any]]:
     for number, row in enumerate(data.rows()):
         yield row | {name: values[number] for name, values in added.items()}
 

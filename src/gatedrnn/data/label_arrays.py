@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gatedrnn.data.files import Table, in_order
-from gatedrnn.data.series.fields import is_number
+from gatedrnn.data.files import LabelledTexts, in_order
 from gatedrnn.data.windows import deviation_of
 from gatedrnn.errors import DataError
 from gatedrnn.records import Json
+from gatedrnn.tables.numbers import is_number
 
 SHOWN = 10
 """Labels in a note, at most."""
@@ -116,7 +116,7 @@ class LabelArrays(NamedTuple):
         return not self.several and "problem_type" not in self.model_inputs
 
 
-def labels_of(splits: Mapping[str, Table], numbers: bool, notes: list[str]) -> LabelArrays:
+def labels_of(splits: Mapping[str, LabelledTexts], numbers: bool, notes: list[str]) -> LabelArrays:
     """The labels of tables of texts.
 
     Args:
@@ -132,7 +132,7 @@ def labels_of(splits: Mapping[str, Table], numbers: bool, notes: list[str]) -> L
     return _classes(splits, notes) if splits["train"].sets is None else _several(splits, notes)
 
 
-def _classes(splits: Mapping[str, Table], notes: list[str]) -> LabelArrays:
+def _classes(splits: Mapping[str, LabelledTexts], notes: list[str]) -> LabelArrays:
     train = splits["train"]
     check_two(train, train.labels)
     for split, table in splits.items():
@@ -146,7 +146,7 @@ def _classes(splits: Mapping[str, Table], notes: list[str]) -> LabelArrays:
     )  # fmt: skip
 
 
-def _several(splits: Mapping[str, Table], notes: list[str]) -> LabelArrays:
+def _several(splits: Mapping[str, LabelledTexts], notes: list[str]) -> LabelArrays:
     """Labels of columns are there even where no row has them; others are those of the training file."""
     train = splits["train"]
     held = {
@@ -170,7 +170,8 @@ def _several(splits: Mapping[str, Table], notes: list[str]) -> LabelArrays:
 
 
 def names_held(
-    splits: Mapping[str, Table], held: Mapping[str, Sequence[str]], notes: list[str], given: tuple[str, ...] = ()
+    splits: Mapping[str, LabelledTexts], held: Mapping[str, Sequence[str]], notes: list[str],
+    given: tuple[str, ...] = (),
 ) -> tuple[str, ...]:  # fmt: skip
     """The labels of the training file, or those given, in order; those of other files are among them.
 
@@ -195,7 +196,7 @@ def names_held(
     return names
 
 
-def _numbers(splits: Mapping[str, Table]) -> LabelArrays:
+def _numbers(splits: Mapping[str, LabelledTexts]) -> LabelArrays:
     arrays = {split: np.array(table.labels, np.float64) for split, table in splits.items()}
     unit = deviation_of(arrays["train"])
     if not unit:
@@ -210,7 +211,7 @@ def _numbers(splits: Mapping[str, Table]) -> LabelArrays:
     return LabelArrays(arrays, ("number",), scale, unit)
 
 
-def check_two(train: Table, labels: Sequence[str]) -> None:
+def check_two(train: LabelledTexts, labels: Sequence[str]) -> None:
     """Check that there are two labels at least.
 
     Raises:
@@ -223,7 +224,9 @@ def check_two(train: Table, labels: Sequence[str]) -> None:
         raise DataError(f"{train.source['name']}: {said}; at least two are needed")
 
 
-def check_seen(train: Table, table: Table, split: str, seen: Sequence[str], labels: Sequence[str]) -> None:
+def check_seen(
+    train: LabelledTexts, table: LabelledTexts, split: str, seen: Sequence[str], labels: Sequence[str]
+) -> None:
     """Check that a split has no label that a model does not know.
 
     Raises:

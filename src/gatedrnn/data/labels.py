@@ -6,10 +6,10 @@ import re
 from collections import Counter
 from collections.abc import Collection, Sequence
 
-from gatedrnn.data.rows import RawTable
-from gatedrnn.data.series.fields import LARGEST, is_number
-from gatedrnn.data.tables import NESTED, kind_of
 from gatedrnn.errors import DataError
+from gatedrnn.tables.files import NESTED, kind_of
+from gatedrnn.tables.numbers import LARGEST, is_number
+from gatedrnn.tables.table import Table
 
 SEPARATOR = "|"
 """The mark between the labels of a row, in a field that is no list."""
@@ -84,7 +84,7 @@ def _split(value: str) -> set[str]:
     return {label.strip() for label in value.split(SEPARATOR)} - {""}
 
 
-def several_in_column(data: RawTable, place: str, column: str) -> list[tuple[str, ...]]:
+def several_in_column(data: Table, place: str, column: str) -> list[tuple[str, ...]]:
     """The labels of each row; none where the field is empty.
 
     Raises:
@@ -106,7 +106,7 @@ def several_in_column(data: RawTable, place: str, column: str) -> list[tuple[str
     return sets
 
 
-def several_in_columns(data: RawTable, place: str, columns: Sequence[str]) -> list[tuple[str, ...]]:
+def several_in_columns(data: Table, place: str, columns: Sequence[str]) -> list[tuple[str, ...]]:
     """The labels of each row, from columns of 0 and 1 that have their names.
 
     Raises:
@@ -128,7 +128,7 @@ def several_in_columns(data: RawTable, place: str, columns: Sequence[str]) -> li
     return [tuple(labels) for labels in sets]
 
 
-def words_in_column(data: RawTable, place: str, column: str) -> list[tuple[str, ...]]:
+def words_in_column(data: Table, place: str, column: str) -> list[tuple[str, ...]]:
     """The words of each row: a list, or a text with blanks between them.
 
     Raises:
@@ -145,7 +145,7 @@ def words_in_column(data: RawTable, place: str, column: str) -> list[tuple[str, 
     return texts
 
 
-def tags_in_column(data: RawTable, place: str, column: str) -> list[tuple[str, ...]]:
+def tags_in_column(data: Table, place: str, column: str) -> list[tuple[str, ...]]:
     """The tags of each row, by name where the file has names for their numbers; -100 of a word without one.
 
     Raises:

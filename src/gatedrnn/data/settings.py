@@ -8,14 +8,13 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PositiveInt,
 
 from gatedrnn.errors import UsageError, nearest
 from gatedrnn.names import PROBES
+from gatedrnn.tables.options import Absent, Decimal, DialectOptions, Duplicates, LastStep, Order, Thousands
 
 LANGUAGE, SERIES, FORECAST = "language-model", "series-classification", "forecast"
 SERIES_REGRESSION, TEXT = "series-regression", "text-classification"
 TEXT_REGRESSION, TAGGING = "text-regression", "token-classification"
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
 """A seed that numpy, torch and scikit-learn all take."""
-Order: TypeAlias = Literal["month-day-year", "day-month-year", "year-month-day"]
-Decimal: TypeAlias = Literal[".", ","]
 By: TypeAlias = Literal["random", "time"]
 """The rule that sets rows apart: drawn, or the last in time."""
 Frames: TypeAlias = Literal["log-mel", "mfcc", "samples"]
@@ -114,12 +113,48 @@ class MnistTask(TaskSettings):
     """Seed of that split and of the permutation."""
 
 
-class TextFiles(TaskSettings):
+class TableTask(TaskSettings):
+    """Tables of the user, and how their fields are written where they do not show it."""
+
+    expert: ClassVar[tuple[str, ...]] = ("encoding", "separator", "skip_lines", "quoting", "date_order")
+
+    encoding: str | None = None
+    """Encoding of CSV and TSV files, such as cp949 or latin-1. If not given: UTF-8; where a file is not, cp949, cp932
+    or gb18030 by its letters, else cp1252, and a line says which."""
+    separator: str | None = Field(None, min_length=1, max_length=1)
+    """Mark between two fields of CSV and TSV files; found if not given: a comma, semicolon, tab or bar."""
+    skip_lines: int | None = Field(None, ge=0)
+    """Lines above the line of names; found if not given."""
+    quoting: bool = False
+    """Read quotation marks around fields of a TSV as those of a CSV. Otherwise a mark is a character."""
+    date_order: Order | None = None
+    """Order of day, month and year in dates such as 1/2/2024, where the column does not tell."""
+
+    @property
+    def dialect(self) -> DialectOptions:
+        """The settings of how files are written."""
+        return DialectOptions(self.encoding, self.separator, self.skip_lines, self.quoting)
+
+
+class NumberTable(TableTask):
+    """Tables of numbers."""
+
+    expert: ClassVar[tuple[str, ...]] = (*TableTask.expert, "missing", "decimal", "thousands")
+
+    missing: Names = ()
+    """Values that mean that nothing was measured, such as -1, beside empty fields, NA, NaN, ?, - and the like."""
+    decimal: Decimal | None = None
+    """Mark before decimals, where 1,234 could mean either."""
+    thousands: Thousands | None = None
+    """Mark between thousands, where a column does not show it."""
+
+
+class TextFiles(TableTask):
     """Files of texts, whatever is predicted of each."""
 
     holds: ClassVar[Literal["class", "number", "tags"]] = "class"
     """The label of a row: one class or several, a number, or a tag for each word."""
-    expert = ("min_count", "vocabulary_size", "split_seed", "quoting", "date_order", "weight_column")
+    expert = (*TableTask.expert, "min_count", "vocabulary_size", "split_seed", "weight_column")
 
     train_file: Path | None = None
     """Training rows: CSV, TSV, JSON lines or Parquet."""
@@ -134,10 +169,6 @@ class TextFiles(TaskSettings):
     a label that a text has or has not."""
     time_column: str | None = None
     """Column of the times of --split time; guessed where one name is obvious."""
-    date_order: Order | None = None
-    """Order of day, month and year in dates such as 1/2/2024, where the column does not tell."""
-    quoting: bool = False
-    """Read quotation marks around fields of a TSV as those of a CSV. Otherwise a mark is a character."""
     tokenizer: TextTokenizer = "words"
     """words: lower case, punctuation apart; pieces: the same, and an unknown word is read as its longest known pieces;
     whitespace: lower().split(); tokens: split(); bpe: subwords; characters; bytes. Learned on training data."""
@@ -193,10 +224,10 @@ class TaggingTask(TextFiles):
     """The metric that the best weights are chosen by, and that is reported first; over all words."""
 
 
-class SeriesTask(TaskSettings):
+class SeriesTask(NumberTable):
     """Series of numbers with a class each, or with a number."""
 
-    expert = ("split_seed", "missing", "quoting", "decimal", "date_order", "weight_column")
+    expert = (*NumberTable.expert, "split_seed", "weight_column")
 
     train_file: Path | None = None
     """Training series: .ts (or .ts.gz); a CSV, TSV, JSON-lines or Parquet table with a row a time, or with a row a
@@ -220,14 +251,6 @@ class SeriesTask(TaskSettings):
     uneven: bool = False
     """Read the steps of a table with a row a time as far apart as the times say; tables of measurements always are read
     so."""
-    missing: Names = ()
-    """Values that mean that nothing was measured, such as -1, beside empty fields, NA, NaN, ?, - and the like."""
-    quoting: bool = False
-    """Read quotation marks around fields of a TSV as those of a CSV. Otherwise a mark is a character."""
-    decimal: Decimal | None = None
-    """Mark before decimals, where 1,234 could mean either."""
-    date_order: Order | None = None
-    """Order of day, month and year in dates such as 1/2/2024, where the column does not tell."""
     metric: Literal["accuracy", "auroc"] = "accuracy"
     """The metric of two classes: the share of right answers, or the area under the ROC curve, for a rare class."""
     validation_fraction: float = Field(0.1, ge=0, lt=1)
@@ -245,12 +268,13 @@ class SeriesTask(TaskSettings):
     """Seed of those splits."""
 
 
-class ForecastTask(TaskSettings):
+class ForecastTask(NumberTable):
     """Series of numbers, to be forecast from their past."""
 
     expert = (
-        "origins", "stride", "frequency", "train_steps", "validation_steps", "test_steps", "train_on", "missing",
-        "quoting", "decimal", "date_order",
+        *NumberTable.expert, "duplicates", "absent", "zone", "last_step", "origins", "stride", "frequency",
+        "train_steps", "validation_steps", "test_steps",
+        "train_on",
     )  # fmt: skip
 
     train_file: Path | None = None
@@ -261,10 +285,10 @@ class ForecastTask(TaskSettings):
     target: Names = ()
     """Columns to forecast: one column of a long table; of a wide one, each column is a series. Guessed if not given: y,
     or all columns of a wide table."""
-    series_column: str | None = None
-    """Column of the series' names in a long table; guessed where one name is obvious."""
-    time_column: str | None = None
-    """Column of the times, dates or numbers; guessed where one name is obvious."""
+    series_column: Names = ()
+    """Column of the series' names in a long table, or several such as store item; guessed where the table shows it."""
+    time_column: Names = ()
+    """Column of the times, dates or numbers, or several such as date hour; guessed where the table shows it."""
     known: Names = ()
     """Columns whose future is known: prices, holidays."""
     past: Names = ()
@@ -273,16 +297,17 @@ class ForecastTask(TaskSettings):
     """Columns that a series has for all times."""
     calendar: tuple[Calendar, ...] = ()
     """Features of the dates: minute-of-hour, hour-of-day, day-of-week, day-of-month, day-of-year, month-of-year."""
-    missing: Names = ()
-    """Values that mean that nothing was measured, such as -1, beside empty fields, NA, NaN, ?, - and the like."""
-    quoting: bool = False
-    """Read quotation marks around fields of a TSV as those of a CSV. Otherwise a mark is a character."""
-    decimal: Decimal | None = None
-    """Mark before decimals, where 1,234 could mean either."""
-    date_order: Order | None = None
-    """Order of day, month and year in dates such as 1/2/2024, where the column does not tell."""
     frequency: str | None = None
     """Step between times, such as 15min, h, D or MS, or a number; guessed from the times if not given."""
+    duplicates: Duplicates | None = None
+    """Row that stands for several of a series at one time; such rows are refused if not given."""
+    absent: Absent = "missing"
+    """Meaning of a time without a row: missing, that nothing was measured; zero, that nothing was sold or counted."""
+    zone: str | None = None
+    """Zone of local times, such as Europe/Berlin, whose clocks change; found if not given where an hour comes twice."""
+    last_step: LastStep | None = None
+    """Keep or drop the last step; if not given, one that is not over is dropped: a last value below half of all
+    before."""
     horizon: int | None = Field(None, ge=1)
     """Steps to forecast; a season if not given, or 8 where none is usual or fits."""
     season: Annotated[tuple[PositiveInt, ...], BeforeValidator(_as_several)] = ()

@@ -17,15 +17,16 @@ from gatedrnn.data.files import (
     with_names,
 )
 from gatedrnn.data.labels import are_measured, holds_lists
-from gatedrnn.data.rows import RawTable, ending_of, fields_of
-from gatedrnn.data.series.fields import is_number
 from gatedrnn.data.series.files import named_files
 from gatedrnn.data.series.formats import is_regression, is_unnamed
 from gatedrnn.data.series.measurements import SERIES_COLUMNS, holds_measurements
 from gatedrnn.data.settings import FORECAST, LANGUAGE, SERIES, SERIES_REGRESSION, TAGGING, TEXT, TEXT_REGRESSION
-from gatedrnn.data.tables import FORMATS, column_of, in_a_sentence, is_several, read_all_columns
-from gatedrnn.data.time_columns import with_time_column
 from gatedrnn.errors import DataError
+from gatedrnn.tables.files import FORMATS, column_of, ending_of, fields_of, in_a_sentence, is_several, read_table
+from gatedrnn.tables.layout import times_as_rows
+from gatedrnn.tables.numbers import is_number
+from gatedrnn.tables.table import Table
+from gatedrnn.tables.time_columns import with_time_column
 
 LOG = logging.getLogger("gatedrnn")
 
@@ -54,7 +55,7 @@ def _task_and_why(path: Path) -> tuple[str, str]:
         return SERIES, f"{path.name} holds a series a row, its class first"
     if named_files(path) is not None:
         return SERIES, f"{path.name} names a file for each series"
-    return _of_table(with_names(read_all_columns(path), str(path)), str(path), path.name)
+    return _of_table(with_names(read_table(path), str(path)), str(path), path.name)
 
 
 def _answer(ask: Callable[..., Any], *given: object) -> Any:
@@ -65,10 +66,15 @@ def _answer(ask: Callable[..., Any], *given: object) -> Any:
         return None
 
 
-def _of_table(data: RawTable, place: str, name: str) -> tuple[str, str]:
+def _of_table(data: Table, place: str, name: str) -> tuple[str, str]:
     names = {column.lower() for column in data.column_names}
+    turned, _ = times_as_rows(data, place, "D")  # whatever the step of lists is
+    if turned is not data:
+        return FORECAST, f"{name} holds a time in each column, or lists of values"
     time = _answer(with_time_column, data, place)
-    if holds_measurements(data.column_names) or (time and names & {*SERIES_COLUMNS} and names & {*LABEL_COLUMNS}):
+    ids = [column for column in data.column_names if column.lower() in SERIES_COLUMNS]
+    several = any(len({*map(str, data[column])}) < len(data) for column in ids)  # rows of a series, not a row each
+    if holds_measurements(data.column_names) or (time and several and names & {*LABEL_COLUMNS}):
         series, label = (
             column_of(data.column_names, place, "series", None, SERIES_COLUMNS),
             label_column_of(data, place, None, []),

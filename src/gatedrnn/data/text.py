@@ -7,7 +7,7 @@ import numpy as np
 from transformers import PreTrainedTokenizerFast
 
 from gatedrnn.data.batches import Examples, weights_of
-from gatedrnn.data.files import Table, Wanted, read_file, read_hub
+from gatedrnn.data.files import LabelledTexts, Wanted, read_file, read_hub
 from gatedrnn.data.label_arrays import (
     LabelArrays,
     labels_of,
@@ -76,7 +76,7 @@ def _load(name: str, settings: TextTask | TextRegressionTask, hub: str | None) -
     tokenizer.model_max_length = longest
     text_column, *label_columns = splits["train"].columns
     tokenizer.init_kwargs |= {
-        "text_column": text_column, "quoting": settings.quoting,
+        "text_column": text_column, **settings.dialect._asdict(),
         "label_column": label_columns[0] if len(label_columns) == 1 else label_columns,
     }  # fmt: skip
     evaluation, texts = {}, {}
@@ -128,7 +128,7 @@ def _metric(settings: TextTask | TextRegressionTask, labels: LabelArrays) -> str
 
 def read_splits(
     settings: TextFiles, hub: str | None, notes: list[str]
-) -> tuple[dict[str, Table], list[dict[str, Json]]]:
+) -> tuple[dict[str, LabelledTexts], list[dict[str, Json]]]:
     """The training, validation and test rows, and what was read; what is to be known of them is added to `notes`.
 
     Args:
@@ -143,7 +143,7 @@ def read_splits(
         settings.split == "time", settings.date_order, kind=settings.holds, several=several,
         weight=settings.weight_column,
     )  # fmt: skip
-    tables: dict[str, Table] = {}
+    tables: dict[str, LabelledTexts] = {}
     if settings.train_file is None:
         assert hub is not None
         tables = {split: read_hub(hub, split, wanted) for split in ("train", "test")}
@@ -155,7 +155,7 @@ def read_splits(
             # What the first table says of its labels holds for all.
             several = wanted.several if first is None else first.sets is not None
             roles = wanted._replace(like=None if first is None else first.columns, several=several)
-            table = read_file(path, roles, quoting=settings.quoting)
+            table = read_file(path, roles, settings.dialect)
             tables[split] = table if first is None else _named_alike(table, first)
     sources = [{"split": split, **table.source} for split, table in tables.items()]
     notes += dict.fromkeys(table.said for table in tables.values())
@@ -178,7 +178,7 @@ def read_splits(
     return tables, sources
 
 
-def _named_alike(table: Table, train: Table) -> Table:
+def _named_alike(table: LabelledTexts, train: LabelledTexts) -> LabelledTexts:
     """A table with the labels of another one by its names."""
     if train.sets is None:
         return table._replace(labels=as_trained(table.labels, train.label_names or set(train.labels)))
@@ -186,7 +186,7 @@ def _named_alike(table: Table, train: Table) -> Table:
     return table._replace(sets=[tuple(as_trained(labels, names)) for labels in table.sets or ()])
 
 
-def _hold_out(table: Table, fraction: float, seed: int) -> tuple[Table, Table]:
+def _hold_out(table: LabelledTexts, fraction: float, seed: int) -> tuple[LabelledTexts, LabelledTexts]:
     """The rows but a fraction, and these: the last in time where times are read, whole groups where there are some."""
     rows, place = len(table.texts), str(table.source["name"])
     held_out = round(fraction * rows)
@@ -200,7 +200,7 @@ def _hold_out(table: Table, fraction: float, seed: int) -> tuple[Table, Table]:
         order = np.random.default_rng([seed, rows]).permutation(rows)
         chosen = np.sort(order[held_out:]), np.sort(order[:held_out])
 
-    def take(chosen: np.ndarray) -> Table:
+    def take(chosen: np.ndarray) -> LabelledTexts:
         return table._replace(
             texts=[table.texts[i] for i in chosen], labels=[table.labels[i] for i in chosen],
             sets=None if table.sets is None else [table.sets[i] for i in chosen],
@@ -213,7 +213,7 @@ def _hold_out(table: Table, fraction: float, seed: int) -> tuple[Table, Table]:
     return take(chosen[0]), take(chosen[1])
 
 
-def check_unlike(train: Table) -> None:
+def check_unlike(train: LabelledTexts) -> None:
     """Refuse texts of which a model can learn nothing."""
     first = train.texts[0].strip()
     if all(text.strip() == first for text in train.texts):
@@ -260,7 +260,7 @@ def load_tagging(settings: TaggingTask) -> TaskData:
     longest = settings.max_tokens or WHOLE
     tokenizer.model_max_length = longest
     tokenizer.init_kwargs |= {
-        "text_column": train.columns[0], "label_column": train.columns[-1], "quoting": settings.quoting,
+        "text_column": train.columns[0], "label_column": train.columns[-1], **settings.dialect._asdict(),
     }  # fmt: skip
     evaluation, texts = {}, {}
     for split, table in splits.items():
@@ -296,7 +296,7 @@ def load_tagging(settings: TaggingTask) -> TaskData:
     )
 
 
-def _names(splits: dict[str, Table], notes: list[str]) -> tuple[str, ...]:
+def _names(splits: dict[str, LabelledTexts], notes: list[str]) -> tuple[str, ...]:
     """The tags of the training file; those of other files are among them."""
     train = splits["train"]
     held = {split: [tag for tags in table.sets or () for tag in tags if tag != str(IGNORED)]

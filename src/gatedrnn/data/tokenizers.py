@@ -11,9 +11,9 @@ from typing import Any, cast
 from tokenizers import Encoding, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast
 
-from gatedrnn.data.rows import with_whole_characters
 from gatedrnn.data.scripts import UNDIVIDED
 from gatedrnn.errors import DataError, is_panic, reason
+from gatedrnn.tables.table import with_whole_characters
 
 PAD, UNK, EOS = "<pad>", "<unk>", "<eos>"
 SPECIAL = [PAD, UNK]

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 
 from gatedrnn.data.batches import Batch
-from gatedrnn.data.times import TimeForm
 from gatedrnn.errors import DataError
+from gatedrnn.tables.times import TimeForm
 
 ROUNDING = 1e-14
 """Values that differ by no more, in units of the largest, are equal but for rounding."""

@@ -13,7 +13,7 @@ from numpy.random import RandomState
 from sklearn.utils.validation import check_is_fitted
 
 from gatedrnn.data import FORECAST, Windows
-from gatedrnn.data.forecast.table import Columns, SeriesTable, read_table, until_last_values
+from gatedrnn.data.forecast.table import Columns, SeriesTable, read_series_table, until_last_values
 from gatedrnn.data.forecast.task import Asked, asked_of, check_float32, naive_error, over_series, with_calendar
 from gatedrnn.data.frames import Data, Frame, InMemory, frame_of, on_disk, table_of
 from gatedrnn.data.windows import OneSeries, deviation_of
@@ -22,6 +22,7 @@ from gatedrnn.estimators.base import GatedEstimator, Settings, as_value_errors
 from gatedrnn.models import GatedRNNForForecasting
 from gatedrnn.models.forecast_units import naive_forecast
 from gatedrnn.models.forecasting import ForecastState
+from gatedrnn.tables.options import recorded_dialect
 from gatedrnn.training.forecast_scores import ForecastTally
 from gatedrnn.training.forecasts import Forecasts, drawn_after, quantiles_of
 from gatedrnn.training.forecasts import table_of as table_of_forecast
@@ -143,6 +144,7 @@ class Forecaster(GatedEstimator):
             held = model.config.table
             assert held is not None
             columns = Columns(**{n: _tuple(held[n]) for n in Columns._fields if n in held})
+            columns = columns._replace(dialect=recorded_dialect(held))
             seen = _table(table, columns)
         self.model_, self.columns_, self._calendar_ = model, columns, tuple(cast(list[str], held["calendar"]))
         self._types_, self._backend_ = {name: table.schema.field(name).type for name in table.column_names}, backend
@@ -351,9 +353,9 @@ def _read(data: Data) -> tuple[pa.Table, str]:
     """A frame, or a file, as a table, and the library of the frame."""
     if not isinstance(data, str | Path):
         return table_of(data)
-    from gatedrnn.data.tables import read_all_columns
+    from gatedrnn.tables.files import read_table
 
-    return pa.table(read_all_columns(Path(data)).columns), "pandas"
+    return pa.table(read_table(Path(data)).lists()), "pandas"
 
 
 def _table(table: pa.Table, columns: Columns, *, valued: bool = True) -> SeriesTable:
@@ -376,7 +378,7 @@ def _table(table: pa.Table, columns: Columns, *, valued: bool = True) -> SeriesT
             if name not in table.column_names:
                 table = table.append_column(name, pa.array(np.zeros(len(table))))
     with on_disk(table) as held:
-        return read_table(held.file, columns)
+        return read_series_table(held.file, columns)
 
 
 def _with_known(table: SeriesTable, ahead: SeriesTable) -> SeriesTable:

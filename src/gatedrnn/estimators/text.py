@@ -11,11 +11,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from gatedrnn.data import TEXT, TEXT_REGRESSION
 from gatedrnn.data.frames import Data, InMemory, is_frame, table_of, with_classes
-from gatedrnn.data.rows import with_whole_characters
 from gatedrnn.data.text import encode_texts
 from gatedrnn.estimators.base import GatedEstimator, Settings, as_value_errors
 from gatedrnn.estimators.labels import Labels, OfClasses, OfNumbers, checked_labels, merged
 from gatedrnn.models import GatedRNNForSequenceClassification
+from gatedrnn.tables.table import with_whole_characters
 from gatedrnn.training.finished import Finished
 from gatedrnn.training.predict import log_probabilities, outputs_of
 

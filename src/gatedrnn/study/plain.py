@@ -15,13 +15,13 @@ import torch
 
 from gatedrnn import manifest
 from gatedrnn.data import Examples, Lanes, RunningText, TaskData, Windows
-from gatedrnn.data.rows import RawTable
 from gatedrnn.errors import BackendUnavailable, DataError, UsageError, unknown
 from gatedrnn.extras import install_line
 from gatedrnn.models import GatedRNNForForecasting
 from gatedrnn.study.baseline import Fit, Fitted, PlainBaseline, answered, boosted, linear, series_baselines, training_of
 from gatedrnn.study.forecast_baselines import forecast_baselines, forecast_methods
 from gatedrnn.study.text_baselines import NGramModel, text_baselines
+from gatedrnn.tables.table import Table
 from gatedrnn.training.finished import data_of, open_finished
 from gatedrnn.training.folder import RunFolder, read_metrics
 from gatedrnn.training.metrics import judge
@@ -240,7 +240,7 @@ def forecast_of_baseline(path: Path, file: Path, name: str) -> Predicted:
     quantiles = methods[name]().forecast(asked.windows, places)
     columns = table_of(asked, model.bounded(torch.from_numpy(quantiles)).numpy(), model.config.levels)
     notes = [asked.table.said, f"{name}, fitted to the training part of {path.name}"]
-    return Predicted(RawTable(columns), {}, notes, types_of(asked))
+    return Predicted(Table(columns), {}, notes, types_of(asked))
 
 
 def _beside(

@@ -14,13 +14,16 @@ from gatedrnn.data import TaskData, Windows
 from gatedrnn.data.forecast.table import Columns
 from gatedrnn.data.forecast.task import Asked, asked_of, check_float32, read_asked
 from gatedrnn.data.frames import Frame, frame_of, write_predictions
-from gatedrnn.data.rows import RawTable, read_fields, type_named
 from gatedrnn.errors import DataError
 from gatedrnn.models import GatedRNNForForecasting
 from gatedrnn.models.forecast_configuration import GatedRNNForecastConfig
 from gatedrnn.models.forecast_units import naive_forecast
 from gatedrnn.pages import plural
 from gatedrnn.records import Json
+from gatedrnn.tables.files import read_csv
+from gatedrnn.tables.keys import split_line
+from gatedrnn.tables.options import recorded_dialect
+from gatedrnn.tables.table import Table, type_named
 from gatedrnn.training.finished import data_of, open_finished, open_tested
 from gatedrnn.training.folder import RunFolder
 from gatedrnn.training.forecast_scores import ForecastTally
@@ -119,31 +122,17 @@ def asked_of_data(data: TaskData) -> Asked:
     """The steps after the end of the data of a forecast.
 
     Raises:
-        DataError: known covariates of the horizon are missing, or columns of a wide table end at different times.
+        DataError: known covariates of the horizon are missing.
     """
     assert data.table is not None
     inputs = cast(dict[str, Any], data.model_inputs)
-    asked = asked_of(data.table, tuple(inputs["table"]["calendar"]), inputs["context"], inputs["horizon"])
-    times_of(asked)
-    return asked
+    return asked_of(data.table, tuple(inputs["table"]["calendar"]), inputs["context"], inputs["horizon"])
 
 
 def times_of(asked: Asked) -> list[list[Json]]:
-    """The times of the horizon of each series.
-
-    Raises:
-        DataError: columns of a wide table end at different times.
-    """
+    """The times of the horizon of each series."""
     both = zip(asked.table.series, asked.origins, strict=True)
-    future = [list[Json](series.form.written(series.times[origin:])) for series, origin in both]
-    if asked.table.columns.series is None and len({str(moments) for moments in future}) > 1:
-        ends = zip(asked.table.series, future, strict=True)
-        said = ", ".join(f"{series.name} at {moments[0]}" for series, moments in list(ends)[:10])
-        raise DataError(
-            f"{asked.table.source['name']}: the columns end at different times, so that their forecasts begin apart: "
-            f"{said}; forecast a long table, or fill the columns to one end"
-        )
-    return future
+    return [list[Json](series.form.written(series.times[origin:])) for series, origin in both]
 
 
 def quantiles_of(model: GatedRNNForForecasting, asked: Asked) -> np.ndarray:
@@ -165,6 +154,7 @@ def asked_of_file(model: GatedRNNForForecasting, file: Path) -> Asked:
     if how is None:
         raise DataError("this model was not trained on a table; call it in Python")
     columns = Columns(**{name: _tuple(how[name]) for name in Columns._fields if name in how})
+    columns = columns._replace(dialect=recorded_dialect(how))
     calendar = cast(tuple[str, ...], _tuple(how["calendar"]))
     asked = read_asked(file, columns, calendar, model.config.context, model.config.horizon)
     config = model.config
@@ -180,7 +170,7 @@ def forecast_of_file(
     of times and names as the file has them.
 
     Raises:
-        DataError: as `asked_of_file`, or columns of a wide table end at different times.
+        DataError: as `asked_of_file`.
     """
     asked = asked_of_file(model, file)
     what = plural(len(asked.origins), "series")
@@ -195,13 +185,9 @@ def types_of(asked: Asked) -> dict[str, pa.DataType]:
 
 
 def write_forecast(model: GatedRNNForForecasting, asked: Asked, output: Path) -> None:
-    """The forecast of a table as a file; its ending decides the kind.
-
-    Raises:
-        DataError: columns of a wide table end at different times.
-    """
+    """The forecast of a table as a file; its ending decides the kind."""
     columns = table_of(asked, quantiles_of(model, asked), model.config.levels)
-    write_predictions(output, RawTable(columns), {}, str(asked.table.source["name"]), {})
+    write_predictions(output, Table(columns), {}, str(asked.table.source["name"]), {})
 
 
 def read_forecast(file: Path, config: GatedRNNForecastConfig, backend: str) -> Frame:
@@ -209,12 +195,11 @@ def read_forecast(file: Path, config: GatedRNNForecastConfig, backend: str) -> F
 
     Of a table that had no types, another CSV, names and times are numbers where each reads the same as a number.
     """
-    names, rows = read_fields(file)
-    columns = {name: [row[place] for _, row in rows] for place, name in enumerate(names)}
+    columns = read_csv(file)
     how = config.table or {}
     types = {
         name: _type_of_text(columns[name]) if name in (how.get("time"), how.get("series")) else pa.float64()
-        for name in names
+        for name in columns
     }
     for what in ("time", "series"):
         if (kind := how.get(f"{what}_type")) is not None:
@@ -255,13 +240,21 @@ def table_of(asked: Asked, quantiles: np.ndarray, levels: list[float]) -> dict[s
 
     if series is not None:
         names = [one.name for one in table.series for _ in range(quantiles.shape[1])]
+        by_key = zip(*map(split_line, names), strict=True)
+        keys = dict(zip(table.columns.keys, map(list, by_key), strict=True)) if table.columns.keys else {series: names}
         return {
-            series: list[Json](names), time: [moment for moments in times for moment in moments],
+            **cast(dict[str, list[Json]], keys), time: [moment for moments in times for moment in moments],
             **named(table.columns.target[0], quantiles),
         }  # fmt: skip
-    found: dict[str, list[Json]] = {time: times[0]}
-    for one, values in zip(table.series, quantiles, strict=True):
-        found |= named(one.name, values)
+    # Columns that end at different times are forecast from their own ends, in the rows of all these times.
+    last = max(range(len(times)), key=lambda number: table.series[number].times[-1])
+    first = min(range(len(times)), key=lambda number: table.series[number].times[-1])
+    rows = times[first] + [moment for moment in times[last] if moment not in times[first]]
+    found: dict[str, list[Json]] = {time: rows}
+    for one, moments, values in zip(table.series, times, quantiles, strict=True):
+        begin = rows.index(moments[0])
+        for column, numbers in named(one.name, values).items():
+            found[column] = [None] * begin + numbers + [None] * (len(rows) - begin - len(numbers))
     return found
 
 

@@ -25,15 +25,16 @@ from gatedrnn.data.labels import (
     tags_in_column,
     words_in_column,
 )
-from gatedrnn.data.rows import RawTable, type_named
 from gatedrnn.data.series.files import Reading, check_alike, check_float32, read_series
 from gatedrnn.data.series.task import gaps_of, labels_as_numbers
-from gatedrnn.data.tables import read_all_columns, said_columns
 from gatedrnn.data.text import encode_texts, encode_words, step_labels
 from gatedrnn.errors import DataError
 from gatedrnn.models import GatedRNNForForecasting
 from gatedrnn.models.configuration import GatedRNNConfig
 from gatedrnn.records import Json
+from gatedrnn.tables.files import read_table, said_columns
+from gatedrnn.tables.options import recorded_dialect
+from gatedrnn.tables.table import Table, type_named
 from gatedrnn.training.finished import Finished
 
 IGNORED = -100
@@ -45,7 +46,7 @@ PREDICTION, PROBABILITY = "prediction", "probability_"
 class Rows(NamedTuple):
     """Rows of a file, as a model reads them."""
 
-    data: RawTable
+    data: Table
     """All columns of the file."""
     inputs: list[np.ndarray]
     """Token numbers (time,) or numbers (time, features) of each row."""
@@ -86,8 +87,8 @@ def read_labelled_rows(
         raise DataError("this model reads numbers, and these are texts; give what it was trained on")
     if config.series is not None:
         return _series_rows(finished, config.series, file, label_column, data_root, labelled)
-    quoting = tokenizer is not None and bool(tokenizer.init_kwargs.get("quoting", False))
-    data = RawTable({str(text_column): texts}) if texts is not None else read_all_columns(file, quoting=quoting)
+    dialect = recorded_dialect({} if tokenizer is None else tokenizer.init_kwargs)
+    data = Table({str(text_column): texts}) if texts is not None else read_table(file, dialect)
     place, notes = str(file), list[str]()
     if not len(data):
         raise DataError(f"{place}: there are columns but no rows")
@@ -112,7 +113,7 @@ def read_labelled_rows(
 
 
 def _tagged_rows(
-    finished: Finished, data: RawTable, file: Path, column: str, label_column: Sequence[str], labelled: bool
+    finished: Finished, data: Table, file: Path, column: str, label_column: Sequence[str], labelled: bool
 ) -> Rows:
     """Rows of words."""
     tokenizer, place, notes = finished.tokenizer, str(file), list[str]()
@@ -155,14 +156,18 @@ def _series_rows(
 ) -> Rows:  # fmt: skip
     """The series of a file, read as those of training; a row of the table that is written is the name of one."""
     recorded = {name: value for name, value in how.items() if name in Reading._fields}
-    recorded |= {"missing": tuple(recorded.get("missing", ())), "data_root": data_root}
+    recorded |= {
+        "missing": tuple(recorded.get("missing", ())),
+        "data_root": data_root,
+        "dialect": recorded_dialect(how),
+    }
     reading = Reading(**recorded | ({} if not label_column else {"label_column": one_column(label_column)}))
     series = read_series(file, reading, channels=how["channels"], labelled=labelled)
     check_alike(series, how["channels"], how.get("rate"), how.get("unit"), str(file))
     config = finished.model.config
     if config.channel_means is not None and config.channel_deviations is not None:
         check_float32(series, config.channel_means, config.channel_deviations, str(file))
-    data = RawTable({series.column: series.places if series.names is None else series.names}, types=series.types)
+    data = Table({series.column: series.places if series.names is None else series.names}, types=series.types)
     if (series.times is None) != (finished.model.config.gap_unit is None):
         raise DataError(f"{file}: the model was trained on series at uneven times, or this file has them: not both")
     gaps = None if series.times is None else [gaps_of(times) for times in series.times]
@@ -207,7 +212,7 @@ def rows_of_series(finished: Finished, series: list[np.ndarray], labels: Sequenc
         raise DataError(f"the series have {series[0].shape[1]} channels, those of training had {channels}")
     if labels is not None and len(labels) != len(series):
         raise DataError(f"there are {len(series):,} series and {len(labels):,} labels")
-    data, known, places = RawTable({"series": list(range(len(series)))}), None, _rows_of(labels or ())
+    data, known, places = Table({"series": list(range(len(series)))}), None, _rows_of(labels or ())
     if labels is not None and config.problem_type == "regression":
         known = [np.array(_number(label, f"the data: {place}")) for label, place in zip(labels, places, strict=True)]
     elif labels is not None:
@@ -222,7 +227,7 @@ def _rows_of(labels: Sequence[str]) -> list[str]:
 class Predicted(NamedTuple):
     """Some data, and what a model adds to them."""
 
-    data: RawTable
+    data: Table
     """The columns of the data; of forecasts, the steps that come after them."""
     added: dict[str, list[Json]]
     notes: list[str]
@@ -257,7 +262,7 @@ def predicted_columns(
         from gatedrnn.training.forecasts import forecast_of_file  # brings pandas, which no other prediction needs
 
         columns, notes, types = forecast_of_file(cast(GatedRNNForForecasting, finished.model), held.file)
-        return Predicted(RawTable(columns), {}, notes, types)
+        return Predicted(Table(columns), {}, notes, types)
     if held.series is not None:
         rows = rows_of_series(finished, held.series)
     else:
@@ -355,7 +360,7 @@ def _recorded(tokenizer: PreTrainedTokenizerFast, name: str, otherwise: str) -> 
     return str(tokenizer.init_kwargs.get(name, otherwise))
 
 
-def _column(data: RawTable, place: str, what: str, asked: str | None, usual: list[str]) -> str:
+def _column(data: Table, place: str, what: str, asked: str | None, usual: list[str]) -> str:
     """The column to read: the one asked for, or that of training.
 
     Raises:
@@ -406,7 +411,7 @@ def one_column(columns: Sequence[str]) -> str:
     return columns[0]
 
 
-def _label_columns(finished: Finished, data: RawTable, place: str, asked: Sequence[str]) -> list[str]:
+def _label_columns(finished: Finished, data: Table, place: str, asked: Sequence[str]) -> list[str]:
     """The columns that labels are read from: those asked for, or those of training."""
     config, tokenizer = finished.model.config, finished.tokenizer
     trained = None if tokenizer is None else tokenizer.init_kwargs.get("label_column", "label")
@@ -419,7 +424,7 @@ def _label_columns(finished: Finished, data: RawTable, place: str, asked: Sequen
 
 
 def _labels(
-    finished: Finished, data: RawTable, place: str, columns: list[str], inputs: list[np.ndarray]
+    finished: Finished, data: Table, place: str, columns: list[str], inputs: list[np.ndarray]
 ) -> list[np.ndarray]:
     config, column = finished.model.config, columns[0]
     if config.problem_type == SEVERAL:

@@ -14,10 +14,9 @@ import pytest
 from text_files import refused
 
 from gatedrnn import unpacking
-from gatedrnn.data.rows import values_of
 from gatedrnn.data.series.files import Reading, read_series
-from gatedrnn.data.tables import read_all_columns
 from gatedrnn.errors import Damaged
+from gatedrnn.tables.files import read_table, values_of
 from gatedrnn.training.outcomes import read_outcomes
 
 MAIN = "http://schemas.openxmlformats.org/"
@@ -113,11 +112,11 @@ def bounded_call(code, *arguments):
 READ = """
 import json, sys
 from pathlib import Path
-from gatedrnn.data.tables import read_all_columns
+from gatedrnn.tables.files import read_table
 from gatedrnn.errors import DataError
 for name in sys.argv[1:]:
     try:
-        print(json.dumps(read_all_columns(Path(name)).columns))
+        print(json.dumps(read_table(Path(name)).lists()))
     except DataError as error:
         print(json.dumps(str(error)))
 """
@@ -152,10 +151,10 @@ def test_a_blank_in_a_far_cell_does_not_count_and_a_value_there_is_refused(tmp_p
 def test_texts_that_cells_repeat_are_counted(tmp_path, monkeypatch):
     monkeypatch.setattr(unpacking, "ALWAYS_ALLOWED", 1 << 20)
     named = [f'<row r="{n}"><c r="A{n}" t="s"><v>0</v></c></row>' for n in range(1, 401)]
-    refused("the sheets take", read_all_columns, book(tmp_path / "a.xlsx", named, shared=["y" * 30_000]))
+    refused("the sheets take", read_table, book(tmp_path / "a.xlsx", named, shared=["y" * 30_000]))
     spaces = 'x<text:s text:c="4000000000"/>y'
-    refused("the sheets take", read_all_columns, open_document(tmp_path / "b.ods", ods_row(repeated(spaces))))
-    assert len(read_all_columns(book(tmp_path / "c.xlsx", named, shared=["y" * 30]))) == 399
+    refused("the sheets take", read_table, open_document(tmp_path / "b.ods", ods_row(repeated(spaces))))
+    assert len(read_table(book(tmp_path / "c.xlsx", named, shared=["y" * 30]))) == 399
 
 
 def compound_file(records):
@@ -189,10 +188,10 @@ def test_a_workbook_of_excel_97_is_bounded_by_its_records(tmp_path):
     first = b"\x03\x02\x0e\x00\x00\x00\x00\x00\x00\x00" + bytes(8)
     path = tmp_path / "far.xls"
     path.write_bytes(compound_file(begin + (begin + first + corner) * 3))
-    refused("a sheet reaches to row 65,536 and column 256", read_all_columns, path)
+    refused("a sheet reaches to row 65,536 and column 256", read_table, path)
     for content in (b"\xd0\xcf\x11\xe0", compound_file(begin)[:700], b"no spreadsheet"):
         path.write_bytes(content)
-        refused(rf"{path.name}: cannot be read as a spreadsheet", read_all_columns, path)
+        refused(rf"{path.name}: cannot be read as a spreadsheet", read_table, path)
 
 
 def parquet(path, columns, **options):
@@ -212,13 +211,13 @@ def test_a_parquet_file_holds_no_more_than_its_size_allows(tmp_path, monkeypatch
     }  # fmt: skip
     for name, columns in refused_ones.items():
         path = parquet(tmp_path / f"{name}.parquet", columns)
-        refused(rf"{name}.parquet: takes [\d,]+ bytes or more, and a file of its size", read_all_columns, path)
+        refused(rf"{name}.parquet: takes [\d,]+ bytes or more, and a file of its size", read_table, path)
         refused("this looks like a bomb", list, values_of(path, "parquet", next(iter(columns))))
     path = parquet(
         tmp_path / "prefixes.parquet", {"text": [f"{long}{n}" for n in range(100)]}, use_dictionary=False,
         column_encoding={"text": "DELTA_BYTE_ARRAY"},
     )  # fmt: skip
-    refused("this looks like a bomb", read_all_columns, path)
+    refused("this looks like a bomb", read_table, path)
 
 
 def test_parquet_of_any_encoding_and_type_is_read_as_it_was_written(tmp_path):
@@ -233,20 +232,20 @@ def test_parquet_of_any_encoding_and_type_is_read_as_it_was_written(tmp_path):
     )):  # fmt: skip
         path = tmp_path / f"{number}.parquet"
         pq.write_table(table, path, **options)
-        assert read_all_columns(path).columns == columns
+        assert read_table(path).columns == columns
         assert list(values_of(path, "parquet", "text")) == columns["text"]
     several = {"words": [[f"word {n} of {part}" * 9 for n in range(9000)] for part in range(3)]}
     pq.write_table(pa.table(several), path)  # more than a dictionary's page holds
-    assert read_all_columns(path).columns == several
+    assert read_table(path).columns == several
     pq.write_table(table.slice(0, 0), path)
-    assert read_all_columns(path).columns == {name: [] for name in columns}
+    assert read_table(path).columns == {name: [] for name in columns}
 
 
 def test_json_lines_whose_rows_lack_most_columns_are_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(unpacking, "ALWAYS_ALLOWED", 1 << 20)
     path = tmp_path / "a.jsonl"
     path.write_text("".join(json.dumps({f"column{n}": 1}) + "\n" for n in range(1000)))
-    refused("this looks like a bomb", read_all_columns, path)
+    refused("this looks like a bomb", read_table, path)
 
 
 def test_an_array_that_promises_more_than_it_holds_is_damaged(tmp_path):

@@ -9,12 +9,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from gatedrnn.data.forecast.table import Columns, read_table
+from gatedrnn.data.forecast.table import Columns, read_series_table
 from gatedrnn.data.frames import coded, frame_of, in_memory, label_array, on_disk, table_of, texts_of, typed
 from gatedrnn.data.labels import as_trained
-from gatedrnn.data.rows import type_kept, type_named
-from gatedrnn.data.tables import read_all_columns
 from gatedrnn.errors import DataError
+from gatedrnn.tables.files import read_table
+from gatedrnn.tables.table import type_kept, type_named
 from gatedrnn.training.forecasts import read_forecast
 
 MISSING = {
@@ -48,7 +48,7 @@ def test_labels_have_one_dimension_or_one_column():
 def test_labels_come_back_in_the_type_they_came_in(kind, labels, tmp_path):
     texts = ["a", "b"]
     file = str(in_memory((texts, labels)).write(tmp_path)["train_file"])
-    data, (_, names) = read_all_columns(tmp_path / "train.parquet"), coded(label_array(labels))
+    data, (_, names) = read_table(tmp_path / "train.parquet"), coded(label_array(labels))
     assert file.endswith("train.parquet") and data.class_names["label"] == tuple(names)
     assert type_kept(data.types["label"]) == kind and typed(names, type_named(kind)).to_pylist() == sorted(labels)
     framed = table_of(pd.DataFrame({"text": texts, "label": labels}))[0]
@@ -72,7 +72,7 @@ def test_json_lines_say_the_types_of_their_labels(tmp_path):
     file.write_text(
         '{"a": 1, "b": true, "c": "1", "d": [1, 2], "e": 1}\n{"a": 0, "b": null, "c": "0", "d": [], "e": 0.5}'
     )
-    kinds = {name: type_kept(kind) for name, kind in read_all_columns(file).types.items()}
+    kinds = {name: type_kept(kind) for name, kind in read_table(file).types.items()}
     assert kinds == {"a": "int64", "b": "bool", "d": "int64"}
 
 
@@ -83,7 +83,7 @@ def test_periods_are_the_dates_at_which_they_begin_in_frames_indexes_and_files(t
         frame.to_parquet(tmp_path / "periods.parquet")
         for data in (frame, frame.set_index("ds"), tmp_path / "periods.parquet"):
             with on_disk(data) as held:
-                table = read_table(held.file, Columns())
+                table = read_series_table(held.file, Columns())
             assert str(table.series[0].times[0])[:10] == first and pa.types.is_timestamp(table.types["ds"]), frequency
 
 
@@ -94,7 +94,7 @@ def test_durations_are_times_as_a_column_and_as_an_index(tmp_path):
         pd.DataFrame({"y": np.arange(30.0)}, index=steps),
     ):
         with on_disk(data) as held:
-            table = read_table(held.file, Columns())
+            table = read_series_table(held.file, Columns())
         assert table.frequency.name == "h" and table.series[0].form.written(table.series[0].times[-1:]) == ["29:00"]
         assert typed(["29:00", "30:15:30"], table.types["time"]).to_pylist()[1] == pd.Timedelta("30:15:30")
 
@@ -104,7 +104,7 @@ def test_a_name_that_is_missing_is_refused_by_its_row(tmp_path):
     for names in (["a", None], [1, np.nan], pd.array([1, pd.NA], "Int64")):
         frame = pd.DataFrame({"unique_id": np.repeat(names, 4), "ds": [*days, *days], "y": np.arange(8.0)})
         with on_disk(frame) as held, pytest.raises(DataError, match="row 5 has no name in column 'unique_id'"):
-            read_table(held.file, Columns())
+            read_series_table(held.file, Columns())
 
 
 @pytest.mark.parametrize("backend", ["pandas", "pyarrow"])
@@ -173,7 +173,7 @@ def test_one_text_that_is_no_file_is_said_to_belong_into_a_list():
 
 def test_a_parquet_file_has_predictions_in_the_type_of_the_labels(tmp_path):
     from gatedrnn.data.frames import write_predictions
-    from gatedrnn.data.rows import RawTable
+    from gatedrnn.tables.table import Table
 
-    write_predictions(tmp_path / "out.parquet", RawTable({"id": [1]}), {"prediction": [True]}, "", {"id": pa.int8()})
+    write_predictions(tmp_path / "out.parquet", Table({"id": [1]}), {"prediction": [True]}, "", {"id": pa.int8()})
     assert [field.type for field in pq.read_schema(tmp_path / "out.parquet")] == [pa.int8(), pa.bool_()]

@@ -24,13 +24,13 @@ def test_nothing_but_our_errors_leaves_a_reader(reader, inputs, tmp_path):
 
 
 @few(max_examples=20)
-@given(st.lists(st.tuples(TEXTS, TEXTS.filter(bool)), min_size=1))
+@given(st.lists(st.tuples(TEXTS, TEXTS.map(str.strip).filter(bool)), min_size=1))
 def test_rows_that_are_written_are_read_as_they_were(tmp_path_factory, rows):
     folder = tmp_path_factory.mktemp("rows")
     with (folder / "a.csv").open("w", newline="", encoding="utf-8") as file:
         csv.writer(file, quoting=csv.QUOTE_ALL).writerows([("text", "label"), *rows])
     plain = [tuple(" ".join(field.splitlines()).replace("\t", " ") for field in row) for row in rows]
-    plain = [row for row in plain if row[1]]
+    plain = [(text, label.strip()) for text, label in plain if label.strip()]
     lines = ["text\tlabel", *map("\t".join, plain)]
     (folder / "a.tsv").write_bytes("\n".join(lines).encode())
     for name, expected in (("a.csv", rows), ("a.tsv", plain)):

@@ -7,10 +7,10 @@ import pytest
 from text_files import written
 
 from gatedrnn.data.frames import in_memory, on_disk
-from gatedrnn.data.rows import with_whole_characters
-from gatedrnn.data.tables import read_all_columns
 from gatedrnn.data.text import encode_texts
 from gatedrnn.data.tokenizers import encode_stream, learn_tokenizer, unknown_in
+from gatedrnn.tables.files import read_table
+from gatedrnn.tables.table import with_whole_characters
 
 HALF, WHOLE = "cut \ud83d", "cut \ufffd"
 
@@ -20,10 +20,10 @@ def test_json_holds_it_as_the_replacement_character_and_whole_ones_as_they_are(t
     expected = {"text": [WHOLE, "\U0001f600", ["x", {WHOLE: WHOLE}]], "label": ["a", "\ufffd", None]}
     for name, content in (("a.jsonl", "\n".join(map(json.dumps, rows))), ("b.json", json.dumps(rows))):
         caplog.clear()
-        assert read_all_columns(written(tmp_path, content, name)).columns == expected
+        assert read_table(written(tmp_path, content, name)).columns == expected
         assert f"{name}" in caplog.text and "half a character" in caplog.text
     caplog.clear()
-    assert read_all_columns(written(tmp_path, json.dumps(rows[1:2]).replace("udc00", "u0041"), "c.json"))
+    assert read_table(written(tmp_path, json.dumps(rows[1:2]).replace("udc00", "u0041"), "c.json"))
     assert caplog.text == ""
 
 
@@ -34,7 +34,7 @@ def test_json_holds_it_as_the_replacement_character_and_whole_ones_as_they_are(t
 def test_data_in_memory_hold_it_as_the_replacement_character(data):
     assert in_memory(data).tables["train"].column(0).to_pylist() == [WHOLE, "x"]
     with on_disk(data) as held:
-        assert next(iter(read_all_columns(held.file).columns.values())) == [WHOLE, "x"]
+        assert next(iter(read_table(held.file).columns.values())) == [WHOLE, "x"]
 
 
 def test_what_is_whole_is_the_very_same_object():

@@ -11,18 +11,19 @@ from scipy.io import wavfile
 from text_files import refused, written
 
 from gatedrnn.data import data_settings
-from gatedrnn.data.forecast.frequency import calendar_features
-from gatedrnn.data.forecast.table import Columns, read_table
+from gatedrnn.data.forecast.table import Columns, read_series_table
 from gatedrnn.data.forecast.task import load_forecast, read_asked
-from gatedrnn.data.series.fields import Fields, numbers_of
 from gatedrnn.data.series.files import Reading, check_rate, named_files, read_series
 from gatedrnn.data.series.formats import read_recordings, read_ts
 from gatedrnn.data.series.measurements import read_long
 from gatedrnn.data.series.task import load_series_task
-from gatedrnn.data.times import read_times
 from gatedrnn.data.windows import deviation_of, scale_of
 from gatedrnn.models import GatedRNNConfig
 from gatedrnn.models.modeling import ChannelScale
+from gatedrnn.tables.frequency import calendar_features
+from gatedrnn.tables.numbers import numbers_of
+from gatedrnn.tables.options import Fields
+from gatedrnn.tables.times import read_times
 
 NAN = np.nan
 HEADER = "@problemName p\n@univariate false\n@dimensions 2\n@equalLength false\n@classLabel true sit run\n@data\n"
@@ -82,8 +83,10 @@ def test_fields_that_say_that_nothing_was_measured_are_read_so(tmp_path):
     rows = "".join(f"2024-01-{day:02d};{words[day % 9] if day % 2 else day}\n" for day in range(1, 31))
     for separator in ";\t":
         table = f"sep={separator}\n ds; y\n{rows}".replace(";", separator)
-        found = read_table(written(tmp_path, table), Columns(missing=("-99",))).series[0].values
-        np.testing.assert_array_equal(found, [NAN if day % 2 else day for day in range(1, 31)])
+        found = read_series_table(written(tmp_path, table), Columns(missing=("-99",))).series[0].values
+        np.testing.assert_array_equal(
+            found, [NAN if day % 2 else day for day in range(2, 31)], "from the first value on"
+        )
     for values in (["-9999", "-9999.0", "-9999.00"], [-9999, -9999.0, np.float32(-9999)]):
         assert np.isnan(numbers_of(values, str, Fields(missing=("-9999",)))).all()
 
@@ -156,7 +159,7 @@ WRONG_FILES = [
     ("file,label\na.txt,x\ngone.txt,y\n", "row 2, column 'file': gone.txt: no such file"),
     ("file,label\na.txt,x\na.txt,y\n", "row 2, column 'file': a.txt is named twice"),
     ("file,label\na.txt,x\ncut.txt,y\n", "cut.txt: line 3: must have 3 fields as the first line, got 2"),
-    ("file,label\na.txt,x\nbytes.txt,y\n", "bytes.txt: not UTF-8 near line"),
+    ("file,label\na.txt,x\nbytes.txt,y\n", "bytes.txt: row 1, column 'time': 'ÿþ' is no time"),
     ("file,label\na.txt,x\nempty.txt,y\n", "empty.txt: nothing is measured in it"),
     ("file,class\na.txt,x\na.txt,\n", "row 2 has no label in column 'class'"),
 ]
@@ -336,17 +339,17 @@ def task(file, **given):
 
 
 def test_a_long_table_has_a_series_for_each_name_and_covariates_by_role_and_a_wide_one_for_each_column(tmp_path):
-    found = read_table(long(tmp_path), Columns(known=("price",), fixed=("size",)))
+    found = read_series_table(long(tmp_path), Columns(known=("price",), fixed=("size",)))
     assert [one.name for one in found.series] == ["a", "b"] and found.frequency.name == "h" and not found.unused
     second = found.series[1]
     assert second.values[:3].tolist() == [1, 2.1, 3.2] and second.known[:3, 0].tolist() == [0, 1, 2]
     assert second.fixed.tolist() == [1] and second.past.shape == (60, 0)
     rows = [f"{moment},{step},{'' if step == 3 else -step}" for step, moment in enumerate(hours(30)) if step != 10]
     path = written(tmp_path, "date,up,down\n" + "\n".join(rows) + "\n")
-    up, down = read_table(path, Columns()).series
+    up, down = read_series_table(path, Columns()).series
     assert (up.name, down.name, len(up.values)) == ("up", "down", 30)
     assert [np.flatnonzero(np.isnan(one.values)).tolist() for one in (up, down)] == [[10], [3, 10]]
-    one = read_table(path, Columns(target=("up",)))
+    one = read_series_table(path, Columns(target=("up",)))
     assert [series.name for series in one.series] == ["up"] and one.unused == ("down",)
 
 
@@ -378,10 +381,13 @@ WRONG = [
 def test_what_cannot_be_read_is_named(tmp_path):
     for old, new, columns, said in WRONG:
         path = written(tmp_path, GOOD.replace(old, new, 1) if old else GOOD)
-        assert path.name in refused(re.escape(said), read_table, path, Columns(**columns))
+        assert path.name in refused(re.escape(said), read_series_table, path, Columns(**columns))
     one = GOOD.replace("b,", "a,")
     refused(
-        r"rows 1 and 5, column 'ds': .* has 2024-01-01 00:00:00 twice$", read_table, written(tmp_path, one), Columns()
+        r"rows 1 and 5, column 'ds': .* has 2024-01-01 00:00:00 twice; give --duplicates first, last, mean or sum$",
+        read_series_table,
+        written(tmp_path, one),
+        Columns(),
     )
 
 
@@ -391,14 +397,16 @@ def test_series_of_unequal_frequency_and_without_values_are_named(tmp_path):
     longer = "ds,y\n" + "".join(f"2024-01-{day:02d},{day}\n" for day in range(1, 31))
     for text, columns, said in (
         (GOOD + days, {}, "unequal frequency: a has h, c has D"),
-        (GOOD + empty, {}, "series c: all values are missing"),
+        ("unique_id,ds,y\n" + empty, {}, "series c: all values are missing"),
         (GOOD, {"frequency": "often"}, "--frequency often: must be a step such as"),
         ("ds,y\n2024-01-01,1\n2024-01-02,2\n", {}, "no series has the three times"),
         (longer, {"frequency": "h"}, r"series y: no two of its times are one step apart \(h\): its own step is longer"),
     ):
-        refused(said, read_table, written(tmp_path, text), Columns(**columns))
-    assert read_table(tmp_path / "table.csv", Columns(frequency="D")).frequency.name == "D"
-    refused("changes within series a, which is --fixed", read_table, long(tmp_path), Columns(fixed=("price",)))
+        refused(said, read_series_table, written(tmp_path, text), Columns(**columns))
+    assert read_series_table(tmp_path / "table.csv", Columns(frequency="D")).frequency.name == "D"
+    some = read_series_table(written(tmp_path, GOOD + empty, "some.csv"), Columns())
+    assert "c" not in [one.name for one in some.series] and "Left out, as all values are missing: c." in some.said
+    refused("changes within series a, which is --fixed", read_series_table, long(tmp_path), Columns(fixed=("price",)))
 
 
 def test_splits_are_by_time_and_every_label_of_a_part_is_forecast(tmp_path):
@@ -468,8 +476,8 @@ def test_a_test_file_whose_times_are_of_another_kind_or_zone_is_refused(tmp_path
 def test_roles_that_several_columns_could_have_are_asked_for(tmp_path):
     lines = [f"2024-01-{day:02d},2025-01-{day:02d},{day % 5},{day % 3},a" for day in range(1, 29)]
     path = written(tmp_path, "\n".join(["ds,date,y,z,id", *lines]) + "\n")
-    refused("which column is the time\\? .* hold dates", read_table, path, Columns(target=("y",)))
-    refused("has one --target, got y, z", read_table, path, Columns(target=("y", "z"), series="id", time="ds"))
+    refused("which column is the time\\? .* hold dates", read_series_table, path, Columns(target=("y",)))
+    refused("has one --target, got y, z", read_series_table, path, Columns(target=("y", "z"), series="id", time="ds"))
 
 
 def test_a_forecast_needs_the_future_of_known_covariates(tmp_path):
@@ -489,9 +497,9 @@ def test_a_column_of_dates_or_years_is_found_where_no_name_is_usual(tmp_path):
         names = header.split(",")
         lines = [",".join(fields.get(name, "20{:02d}").format(month) for name in names) for month in range(1, 13)]
         path = written(tmp_path, "\n".join([header, *lines]) + "\n")
-        assert read_table(path, Columns(target=("menge",))).columns.time == time
+        assert read_series_table(path, Columns(target=("menge",))).columns.time == time
     path = written(tmp_path, "von,bis,menge\n2020-01-01,2020-01-31,1\n2020-02-01,2020-02-29,2\n")
-    refused("which column is the time", read_table, path, Columns(target=("menge",)))
+    refused("which column is the time", read_series_table, path, Columns(target=("menge",)))
 
 
 def test_series_that_are_too_short_or_in_which_no_error_can_be_scaled_are_refused(tmp_path):

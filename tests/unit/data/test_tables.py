@@ -12,15 +12,16 @@ from text_files import refused, written
 
 from gatedrnn.data import data_settings, load_task
 from gatedrnn.data.files import Wanted, read_file, with_names
-from gatedrnn.data.forecast.table import Columns, read_table
-from gatedrnn.data.series.fields import Fields, numbers_of
+from gatedrnn.data.forecast.table import Columns, read_series_table
 from gatedrnn.data.series.files import Reading, read_series
 from gatedrnn.data.series.task import load_series_task
-from gatedrnn.data.tables import read_all_columns
 from gatedrnn.data.task_of_file import task_of_file
 from gatedrnn.data.text import load_text_classification
-from gatedrnn.data.times import read_times
 from gatedrnn.errors import DataError
+from gatedrnn.tables.files import read_table
+from gatedrnn.tables.numbers import numbers_of
+from gatedrnn.tables.options import Fields
+from gatedrnn.tables.times import read_times
 
 FORMS = {
     "1/31/1981": ("M/DD/YYYY", "1981-01-31"), "01/31/1981": ("MM/DD/YYYY", "1981-01-31"),
@@ -71,7 +72,7 @@ def test_a_comma_that_may_mean_two_things_is_asked_about():
     refused(re.escape("1,234 may be 1234 or 1.234; give --decimal . or --decimal ,"), numbers_of, ["1,234", "5"], str)
     for decimal, expected in ((".", 1234), (",", 1.234)):
         assert numbers_of(["1,234", "5"], str, Fields(decimal=decimal)).tolist() == [expected, 5]
-    refused("must be a number, got '12,34,5'", numbers_of, ["12,34,5"], str)
+    refused("must be a number with . before decimals, as other rows, got '12,34,5'", numbers_of, ["12,34,5"], str)
 
 
 ROWS = "".join(f"{2000 + n // 12}-{n % 12 + 1:02},{n}\n" for n in range(30))
@@ -79,18 +80,20 @@ ROWS = "".join(f"{2000 + n // 12}-{n % 12 + 1:02},{n}\n" for n in range(30))
 
 def test_a_time_in_several_columns_and_words_that_are_no_series(tmp_path):
     rows = "".join(f"{n},2024,1,{1 + n // 24},{n % 24},{n % 7},NW\n" for n in range(60))
-    table = read_table(written(tmp_path, "No,year,month,day,hour,pm2.5,wind\n" + rows), Columns())
+    table = read_series_table(written(tmp_path, "No,year,month,day,hour,pm2.5,wind\n" + rows), Columns())
     assert (table.columns.target, table.frequency.name, len(table.series[0].values)) == (("pm2.5",), "h", 60)
     assert "not used 'wind'" in table.said and "left out, as it only counts rows: 'No'" in table.said
-    again = read_table(tmp_path / "table.csv", Columns(time="year,month,day,hour", target=("pm2.5",)))
+    again = read_series_table(tmp_path / "table.csv", Columns(time="year,month,day,hour", target=("pm2.5",)))
     assert (again.series[0].times == table.series[0].times).all()
-    refused("column 'wind': must hold whole numbers", read_table, tmp_path / "table.csv", Columns(time="year,wind"))
+    refused(
+        "column 'wind': must hold whole numbers", read_series_table, tmp_path / "table.csv", Columns(time="year,wind")
+    )
 
 
 @pytest.mark.parametrize("name", ["Year", "", "obs"])
 def test_years_that_follow_each_other_are_the_time(name, tmp_path):
     rows = "".join(f"{1821 + n},{n * n % 50}\n" for n in range(20))
-    table = read_table(written(tmp_path, f"{name},count\n{rows}"), Columns())
+    table = read_series_table(written(tmp_path, f"{name},count\n{rows}"), Columns())
     assert table.columns.time == name and table.series[0].times[0] == 1821 and table.columns.target == ("count",)
 
 
@@ -98,36 +101,36 @@ def test_a_column_that_parts_rows_of_one_time_holds_the_series(tmp_path):
     rows = "".join(
         f"2024-01-{day:02},{shop},{city},{day * 3}\n" for day in range(1, 9) for shop, city in ("ax", "bx", "cy")
     )
-    table = read_table(written(tmp_path, "date,shop,city,sales\n" + rows), Columns(target=("sales",)))
+    table = read_series_table(written(tmp_path, "date,shop,city,sales\n" + rows), Columns(target=("sales",)))
     assert table.columns.series == "shop" and [one.name for one in table.series] == ["a", "b", "c"]
     twice = "".join(f"2024-01-{day:02},{n},{m},{day}\n" for day in range(1, 9) for n, m in ("pq", "qp"))
     path = written(tmp_path, "date,from,to,sales\n" + twice)
-    assert read_table(path, Columns(target=("sales",))).columns.series == "from"  # "to" parts them alike
+    assert read_series_table(path, Columns(target=("sales",))).columns.series == "from"  # "to" parts them alike
     mixed = "".join(
         f"2024-01-{day:02},{n},{'xy'[(day + i) % 2]},{day}\n" for day in range(1, 9) for i, n in enumerate("pq")
     )
     path = written(tmp_path, "date,from,to,sales\n" + mixed)
-    refused("which column holds the series\\? 'from', 'to' could be it; name it with --series-column", read_table, path,
-            Columns(target=("sales",)))  # fmt: skip
+    refused("which columns name the series\\? give --series-column from or --series-column to",
+            read_series_table, path, Columns(target=("sales",)))  # fmt: skip
 
 
 def test_rows_in_any_order_are_put_in_that_of_time_and_it_is_said(tmp_path):
     lines = ROWS.splitlines()
-    expected = read_table(written(tmp_path, "Month,y\n" + ROWS), Columns())
+    expected = read_series_table(written(tmp_path, "Month,y\n" + ROWS), Columns())
     for order in (lines[::-1], lines[10:] + lines[:10]):
-        found = read_table(written(tmp_path, "\n".join(["Month,y", *order]) + "\n"), Columns())
+        found = read_series_table(written(tmp_path, "\n".join(["Month,y", *order]) + "\n"), Columns())
         assert (found.series[0].values == expected.series[0].values).all()
         assert found.said.endswith(" Rows are put in the order of time.") and not expected.said.endswith("time.")
 
 
 def test_a_table_without_names_is_read_where_dates_tell_and_what_stands_below_it_is_left_out(tmp_path, caplog):
-    found = read_table(written(tmp_path, ROWS), Columns())
+    found = read_series_table(written(tmp_path, ROWS), Columns())
     assert (found.columns.time, found.columns.target, len(found.series[0].values)) == ("column 1", ("column 2",), 30)
-    refused("the first line holds values, '1', '2.5'; write a line of names", read_table,
+    refused("the first line holds values, '1', '2.5'; write a line of names", read_series_table,
             written(tmp_path, "1,2.5\n2,3.5\n3,4.5\n"), Columns())  # fmt: skip
     below = "Month,y\n" + ROWS + "\nMonthly totals in thousands\n"
-    assert len(read_table(written(tmp_path, below), Columns()).series[0].values) == 30
-    assert "line 33, below the table, is left out: 'Monthly totals in thousands'" in caplog.text
+    assert len(read_series_table(written(tmp_path, below), Columns()).series[0].values) == 30
+    assert "1 row below the table left out: Monthly totals in thousands" in caplog.text
 
 
 OFFICE = "officeDocument/2006/relationships"
@@ -175,16 +178,16 @@ def test_a_first_line_of_values_after_a_class_is_a_series_and_after_a_word_of_ye
 
 
 def test_spreadsheets_and_packed_tables_are_read_as_a_csv_is(tmp_path):
-    expected = read_all_columns(written(tmp_path, "Month,y\n" + ROWS))
+    expected = read_table(written(tmp_path, "Month,y\n" + ROWS))
     spreadsheet(
         tmp_path / "a.xlsx", [("Month", "y"), *((line.split(",")[0], int(line.split(",")[1])) for line in ROWS.split())]
     )
     (tmp_path / "a.csv.gz").write_bytes(gzip.compress(("Month,y\n" + ROWS).encode()))
     for name in ("a.xlsx", "a.csv.gz"):
-        assert read_all_columns(tmp_path / name).columns == expected.columns, name
+        assert read_table(tmp_path / name).columns == expected.columns, name
     for name, content in (("b.xlsx", b"PK\x03\x04 no"), ("c.ods", b""), ("d.csv.gz", b"no")):
         (tmp_path / name).write_bytes(content)
-        refused(name, read_all_columns, tmp_path / name)
+        refused(name, read_table, tmp_path / name)
 
 
 EXPECTED = {
@@ -200,7 +203,7 @@ EXPECTED = {
 @needs_shared_data
 @pytest.mark.parametrize("name", EXPECTED)
 def test_published_tables_are_read_without_a_flag(name):
-    table = read_table(SHARED / "tables" / f"{name}.csv", Columns())
+    table = read_series_table(SHARED / "tables" / f"{name}.csv", Columns())
     assert (table.columns.time, table.frequency.name, table.frequency.seasons) == EXPECTED[name]
 
 
@@ -208,7 +211,7 @@ def test_published_tables_are_read_without_a_flag(name):
 def test_published_series_are_read_without_a_flag_and_a_table_without_names_is_asked_about():
     folder = SHARED / "tables"
     assert len(set(read_series(folder / "ae_ArrowHead_TRAIN.tsv", Reading()).labels)) == 3
-    refused("write a line of names of columns above it", read_table, folder / "jb_longley.csv", Columns())
+    refused("write a line of names of columns above it", read_series_table, folder / "jb_longley.csv", Columns())
 
 
 TASKS = {
@@ -245,9 +248,9 @@ def test_what_looks_like_a_date_is_read_from_json_as_the_text_that_it_is(zone, t
     lines = "\n".join(map(json.dumps, rows))
     for name, content in (("a.jsonl", lines), ("a.json", json.dumps(rows, indent=2)), ("b.json", lines)):
         path = written(tmp_path, content, name)
-        data = read_all_columns(path)
+        data = read_table(path)
         assert (data["text"], data["label"]) == (times, [row["label"] for row in rows])
-        table = read_table(path, Columns(time="text", target=("y",)))
+        table = read_series_table(path, Columns(time="text", target=("y",)))
         assert table.series[0].form.written(table.series[0].times) == times
 
 
@@ -255,7 +258,7 @@ def test_what_looks_like_a_date_is_read_from_json_as_the_text_that_it_is(zone, t
 def test_numbers_since_1970_are_dates_and_are_written_as_they_were(unit, tmp_path):
     times = np.arange("2024-01-01", "2024-01-03", dtype="datetime64[h]").astype(f"datetime64[{unit}]").astype(int)
     rows = "".join(f"{time},{n % 5}\n" for n, time in enumerate(times))
-    table = read_table(written(tmp_path, "timestamp,y\n" + rows), Columns())
+    table = read_series_table(written(tmp_path, "timestamp,y\n" + rows), Columns())
     one = table.series[0]
     assert table.frequency.name == "h" and one.form.written(one.times) == times.tolist()
     assert one.times[0] == np.datetime64("2024-01-01") and " since 1970) 'timestamp'" in table.said
@@ -271,18 +274,18 @@ def test_tables_of_a_folder_are_one_series_by_their_times_or_one_each_or_classes
     def days(month, column="sales"):
         return f"ds,{column}\n" + "".join(f"2024-{month:02}-{day:02},{day}\n" for day in range(1, 30))
 
-    months = read_table(
+    months = read_series_table(
         folder("months", {"b.csv": days(2), "a.csv": days(1).replace("ds,sales\n", "ds,sales\n")}), Columns()
     )
     assert [(one.name, one.times[0]) for one in months.series] == [("sales", np.datetime64("2024-01-01"))]
-    shops = read_table(folder("shops", {"seoul.csv": days(1), "berlin.csv": days(1)}), Columns())
+    shops = read_series_table(folder("shops", {"seoul.csv": days(1), "berlin.csv": days(1)}), Columns())
     assert [one.name for one in shops.series] == ["berlin", "seoul"] and shops.columns.target == ("sales",)
     for asked in (tmp_path / "shops" / "*.csv", tmp_path / "shops"):
         assert (
             task_of_file(asked) == "forecast"
-            and read_table(asked, Columns()).source["sha256"] == shops.source["sha256"]
+            and read_series_table(asked, Columns()).source["sha256"] == shops.source["sha256"]
         )
-    refused("column 'cost' is in one of it and a.csv alone", read_table,
+    refused("column 'cost' is in one of it and a.csv alone", read_series_table,
             folder("unlike", {"a.csv": days(1), "b.csv": days(2, "cost")}), Columns())  # fmt: skip
     films = {
         f"{name}.csv": "text\n" + "".join(f"film {n} is {name} indeed\n" for n in range(9)) for name in ("poor", "good")
@@ -291,7 +294,7 @@ def test_tables_of_a_folder_are_one_series_by_their_times_or_one_each_or_classes
     assert found.labels == ["good"] * 9 + ["poor"] * 9 and task_of_file(tmp_path / "films") == "text-classification"
     refused(
         "which column is the target",
-        read_table,
+        read_series_table,
         written(tmp_path, "id,ds,heat,rain\na,1,2,3\na,2,3,4\na,3,4,5\n"),
         Columns(),
     )
@@ -407,17 +410,17 @@ def test_periods_are_read_by_name_and_below_no_header_and_a_week_beside_a_year_m
     rows = [f"{day(n)}/{day(n, 6)},{n % 7}.5" for n in range(60)]
     file = tmp_path / "a.csv"
     file.write_text("week,y\n" + "\n".join(rows) + "\n")
-    guessed = read_table(file, Columns())
-    again = read_table(file, guessed.columns)
+    guessed = read_series_table(file, Columns())
+    again = read_series_table(file, guessed.columns)
     assert (again.series[0].times == guessed.series[0].times).all() and guessed.columns.time == "week"
     file.write_text("\n".join(rows) + "\n")
-    assert len(read_table(file, Columns()).series[0].values) == 60
+    assert len(read_series_table(file, Columns()).series[0].values) == 60
     for header, row, time in (
         ("year,quarter,y", lambda n: f"{1950 + n},{1 + n % 4},{n % 5}.5", "year"),
         ("t,year,week,y", lambda n: f"{n},{2015 + n // 365},{1 + n // 7 % 52},{n % 5}.5", "t"),
     ):
         file.write_text(f"{header}\n" + "\n".join(map(row, range(60))) + "\n")
-        assert read_table(file, Columns(target=("y",))).columns.time == time
+        assert read_series_table(file, Columns(target=("y",))).columns.time == time
 
 
 def test_a_header_of_usual_words_stays_one_though_its_label_comes_again(tmp_path):
@@ -435,7 +438,7 @@ def test_files_beside_a_table_without_names_have_none_either(tmp_path):
     test.write_text("a fine word,good\nanother of them,good\n")
     data = load_task(data_settings("text-classification", train_file=train, test_file=test))
     assert data.texts["test"].texts == ["a fine word", "another of them"]
-    few = read_all_columns(test)
+    few = read_table(test)
     assert with_names(few, str(test), "column 1").column_names == ["column 1", "column 2"]
     assert with_names(few, str(test), "text") is few
 

@@ -11,12 +11,12 @@ from pandas.tseries.offsets import LastWeekOfMonth
 from text_files import refused, written
 
 from gatedrnn.data import data_settings
-from gatedrnn.data.forecast.frequency import Frequency, as_frequency, frequency_of
-from gatedrnn.data.forecast.table import Columns, read_table
+from gatedrnn.data.forecast.table import Columns, read_series_table
 from gatedrnn.data.forecast.task import asked_of, load_forecast, read_tables
 from gatedrnn.data.series.files import Reading, check_unit, read_series
 from gatedrnn.data.series.task import load_series_task
-from gatedrnn.data.times import read_times
+from gatedrnn.tables.frequency import Frequency, as_frequency, frequency_of
+from gatedrnn.tables.times import read_times
 from gatedrnn.training.forecasts import table_of
 
 SEASONS = {
@@ -146,7 +146,7 @@ def test_hours_pass_over_a_change_of_clocks_and_days_go_by_the_calendar(zone, na
     frame.to_parquet(tmp_path / "table.parquet")
     frame.to_csv(tmp_path / "table.csv", index=False)
     for ending in ("csv", "parquet"):
-        table = read_table(tmp_path / f"table.{ending}", Columns())
+        table = read_series_table(tmp_path / f"table.{ending}", Columns())
         one = table.series[0]
         assert table.frequency == as_frequency(name) and not np.isnan(one.values).any()
         asked = asked_of(table, ("hour-of-day",), 24, 48)
@@ -167,7 +167,7 @@ def test_hours_pass_over_a_change_of_clocks_and_days_go_by_the_calendar(zone, na
 ])  # fmt: skip
 def test_a_step_without_its_weekday_or_month_is_that_of_the_times(name, step, tmp_path):
     rows = "".join(f"{day:%Y-%m-%d},{n}\n" for n, day in enumerate(pd.date_range("2000-01-01", periods=30, freq=step)))
-    table = read_table(written(tmp_path, "ds,y\n" + rows), Columns(frequency=name))
+    table = read_series_table(written(tmp_path, "ds,y\n" + rows), Columns(frequency=name))
     assert table.frequency.name == step and len(table.series[0].values) == 30
 
 
@@ -215,7 +215,7 @@ FAULTS = [
 @pytest.mark.parametrize(("times", "frequency", "said"), FAULTS)
 def test_what_is_wrong_with_times_is_said_in_a_sentence(times, frequency, said, tmp_path):
     path = written(tmp_path, "ds,y\n" + "".join(f"{time},{n % 7}\n" for n, time in enumerate(times)))
-    refused(re.escape(said), read_table, path, Columns(frequency=frequency))
+    refused(re.escape(said), read_series_table, path, Columns(frequency=frequency))
     late = np.array(["2261-06-01", "2261-07-01"], "M8[ns]")
     refused("end too late", as_frequency("MS").after, late, 24)
     refused("end too late", as_frequency("h").after, late, 10_000)
@@ -224,9 +224,11 @@ def test_what_is_wrong_with_times_is_said_in_a_sentence(times, frequency, said, 
 
 @pytest.mark.parametrize("name", ["", "Unnamed: 0", "Unnamed: 0.1", "__index_level_0__", "index", "row"])
 def test_a_column_that_only_counts_rows_is_left_out_and_said(name, tmp_path):
-    wide = pd.DataFrame({name: range(60), "ds": pd.date_range("2024", periods=60), "a": np.sin(range(60)), "b": 1.5})
+    wide = pd.DataFrame(
+        {name: range(60), "ds": pd.date_range("2024", periods=60), "a": np.sin(range(60)), "b": np.cos(range(60))}
+    )
     wide.to_csv(tmp_path / "wide.csv", index=False)
-    found = read_table(tmp_path / "wide.csv", Columns())
+    found = read_series_table(tmp_path / "wide.csv", Columns())
     assert [one.name for one in found.series] == ["a", "b"] and not found.unused
     left_out = f"left out, as it only counts rows: {name!r}."
     assert found.said == f"Columns of wide.csv: time (dates) 'ds'; series 'a', 'b'; {left_out}"
@@ -253,7 +255,7 @@ def test_an_index_of_dates_is_the_time_and_the_only_series_is_none_that_counts_r
     frame.to_csv(tmp_path / "numbered.csv")
     pq.write_table(pa.Table.from_pandas(frame), tmp_path / "dated.parquet")
     for name, time in (("dated.csv", ""), ("numbered.csv", ""), ("dated.parquet", "__index_level_0__")):
-        found = read_table(tmp_path / name, Columns())
+        found = read_series_table(tmp_path / name, Columns())
         assert found.columns.time == time and [one.name for one in found.series] == ["sales"]
 
 
@@ -262,7 +264,7 @@ def test_no_column_of_a_forecast_overwrites_another(names, tmp_path):
     levels = [0.1, 0.1000001, 0.10000012, 0.5, 0.9]
     frame = pd.DataFrame({"ds": range(60), **{name: np.sin(range(60)) for name in names}})
     frame.to_csv(tmp_path / "wide.csv", index=False)
-    asked = asked_of(read_table(tmp_path / "wide.csv", Columns()), (), 8, 2)
+    asked = asked_of(read_series_table(tmp_path / "wide.csv", Columns()), (), 8, 2)
     values = np.arange(len(names) * 2 * len(levels), dtype=float).reshape(len(names), 2, len(levels))
     found = table_of(asked, values, levels)
     assert len(found) == 1 + len(names) * len(levels) and found["ds"] == [60, 61]

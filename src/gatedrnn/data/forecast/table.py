@@ -1,7 +1,8 @@
 """Tables of time series to forecast: columns with roles, one frequency, gaps marked; one ships with a library."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -9,31 +10,47 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from gatedrnn.data.date_forms import full_order
-from gatedrnn.data.forecast.frequency import NUMBERS, Frequency, frequency_of, named_alike
-from gatedrnn.data.rows import RawTable
-from gatedrnn.data.series.fields import Fields, holds_words
 from gatedrnn.data.series.measurements import SERIES_COLUMNS, check_rising, numbers_in_column, times_in_column
-from gatedrnn.data.settings import Decimal, Order
-from gatedrnn.data.tables import (
-    FILE,
-    column_of,
-    names_in_column,
-    read_all_columns,
-    reader,
-    said_columns,
-    without_row_numbers,
-)
-from gatedrnn.data.time_columns import LOOKED_AT, with_time_column
-from gatedrnn.data.times import TimeForm, Times
 from gatedrnn.data.windows import FLOAT32, OneSeries
 from gatedrnn.errors import DataError
 from gatedrnn.extras import require
 from gatedrnn.records import Json
+from gatedrnn.tables.date_forms import full_order
+from gatedrnn.tables.files import (
+    FILE,
+    column_of,
+    names_in_column,
+    read_table,
+    reader,
+    said_columns,
+    without_row_numbers,
+)
+from gatedrnn.tables.frequency import NUMBERS, Frequency, frequency_of, named_alike
+from gatedrnn.tables.keys import find_keys, with_key_column
+from gatedrnn.tables.layout import times_as_rows
+from gatedrnn.tables.numbers import holds_flags, holds_words
+from gatedrnn.tables.options import (
+    AS_SHOWN,
+    Absent,
+    Decimal,
+    DialectOptions,
+    Duplicates,
+    Fields,
+    LastStep,
+    Order,
+    Thousands,
+)
+from gatedrnn.tables.table import Table
+from gatedrnn.tables.time_columns import LOOKED_AT, with_time_column
+from gatedrnn.tables.times import TimeForm, Times, localized, zone_of_turning_clocks
 
 TARGET_COLUMNS = ("y", "value", "target")
-MIN_STEPS = 3
-"""The fewest steps of each series, where none of the columns has a usual name for them."""
+PARTIAL, MIN_BEFORE_PARTIAL = 0.5, 30
+"""The part of the least value before that a last value is below where its step is not over, and the values that show
+it.
+"""
+MIN_AHEAD = 4
+"""Steps at least for which a column goes on after another, where its future may be known."""
 MAX_GAPS = 20
 """Times of a series' grid over times that are in the file, at most: beyond, the frequency is wrong."""
 
@@ -53,15 +70,21 @@ class Columns(NamedTuple):
     frequency: str | None = None
     missing: tuple[str, ...] = ()
     """Fields that say that nothing was measured, beside the usual ones."""
-    quoting: bool = False
-    """Whether a TSV's fields may stand in quotation marks."""
+    dialect: DialectOptions = AS_SHOWN
     decimal: Decimal | None = None
     date_order: Order | None = None
+    thousands: Thousands | None = None
+    duplicates: Duplicates | None = None
+    absent: Absent = "missing"
+    zone: str | None = None
+    last_step: LastStep | None = None
+    keys: tuple[str, ...] = ()
+    """The columns that name a series together; () where one does."""
 
     @property
     def fields(self) -> Fields:
         """The way in which a table's fields are read."""
-        return Fields(self.missing, self.decimal, self.date_order)
+        return Fields(self.missing, self.decimal, self.date_order, self.thousands)
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +114,7 @@ class _Rows(NamedTuple):
 
 
 @reader
-def read_table(path: Path, columns: Columns) -> SeriesTable:
+def read_series_table(path: Path, columns: Columns) -> SeriesTable:
     """The series of a CSV, TSV, JSON-lines or Parquet file; their last times may hold covariates alone.
 
     Args:
@@ -102,63 +125,79 @@ def read_table(path: Path, columns: Columns) -> SeriesTable:
         DataError: a column is missing, a time is doubled or off the grid, a value is no finite number, or a series has
             no value at all; row and column are named.
     """
-    data = read_all_columns(path, quoting=columns.quoting)
+    data = read_table(path, columns.dialect)
     place = str(path)
     if not len(data):
         raise DataError(f"{path}: there are columns but no rows")
+    data, turned = times_as_rows(data, place, columns.frequency) if columns.time is None else (data, "")
     data, time = with_time_column(data, place, columns.time)
     times = times_in_column(path, data, time, columns.fields)
-    columns = _guessed(data, place, columns, time, times)
+    if columns.series is not None:
+        data, named, keys = with_key_column(data, place, columns.series)
+        columns = columns._replace(series=named, keys=keys)
+    guessed = not columns.target
+    columns, data = _guessed(data, place, columns, time, times)
     columns = columns._replace(date_order=columns.date_order or full_order(times.form.pattern))
     of_numbers = {
         name: numbers_in_column(path, data, name, columns.fields)
         for name in (*columns.target, *columns.known, *columns.past, *columns.fixed)
     }
-    rows_of_series = _rows(data, columns, path, times)
+    times, zoned = _in_zone(data, columns, times, path)
+    rows_of_series = _rows(data, columns, path, times, of_numbers)
+    rows_of_series, unmeasured = _measured_rows(rows_of_series, of_numbers, path)
     said = (
         " Rows are put in the order of time." if any((np.diff(rows.rows) < 0).any() for rows in rows_of_series) else ""
     )
     frequency, times = _frequency_and_times(rows_of_series, columns, times, path)
     series = [_on_grid(rows, columns, times, of_numbers, frequency, path) for rows in rows_of_series]
-    for on_grid, rows in zip(series, rows_of_series, strict=True):
-        if np.isnan(on_grid.values).all():
-            raise DataError(f"{path}: series {on_grid.name}: all values are missing")
+    for rows in rows_of_series:
         _check_float32(rows, of_numbers[rows.target], path)
-    others = [name for name in data.column_names if name not in (columns.series, columns.time)]
+    series, partial = _without_partial_step(series, columns)
+    ragged = _ragged_ends(series, columns, frequency, data, path) if columns.series is None and guessed else ""
+    said += "".join(f" {sentence}" for sentence in (turned, zoned, unmeasured, partial, ragged) if sentence)
+    others = [name for name in data.column_names if name not in (columns.series, columns.time, *columns.keys)]
     names, left_out = without_row_numbers(data, others, list(of_numbers))
     wide = columns.series is None
     roles = {
-        f"time ({times.form})": columns.time, "series": columns.target if wide else columns.series,
+        f"time ({times.form})": columns.time, "series": columns.target if wide else columns.keys or columns.series,
         "target": () if wide else columns.target, "known": columns.known, "past": columns.past, "fixed": columns.fixed,
     }  # fmt: skip
     return SeriesTable(
         series, frequency, columns,
         {"name": path.name, "rows": len(data), "sha256": data.sha256},
         tuple(name for name in names if name not in of_numbers),
-        said_columns(path.name, roles, data.column_names, left_out) + said, data.types,
+        said_columns(path.name, roles, [columns.time or "", *columns.keys, *others], left_out) + said, data.types,
     )  # fmt: skip
 
 
-def _guessed(data: RawTable, place: str, asked: Columns, time: str, times: Times) -> Columns:
-    """The columns with all that is None or () replaced by what is obvious."""
+def _guessed(data: Table, place: str, asked: Columns, time: str, times: Times) -> tuple[Columns, Table]:
+    """The columns with all that is None or () replaced by what is obvious, and the table with a column of series where
+    several name one.
+    """
     names = data.column_names
     usual = [name for name in names if name.lower() in SERIES_COLUMNS]
     rows = {name for name in usual if len(set(data[name])) == len(data)}
     several = [name for name in usual if name not in rows]
     series = asked.series or (several[0] if len(several) == 1 else None)
     others = [name for name in names if name not in (time, *asked.target) and name.lower() not in TARGET_COLUMNS]
-    if series is None and (len(others) + len(asked.target) > 1 or FILE in names) and _come_again(times):
-        series = FILE if FILE in names else _column_of_series(data, place, others, times.order)
+    if series is None and (len(names) > 2 or FILE in names) and _come_again(times):
+        series = FILE if FILE in names else find_keys(data, place, others, times.order)
+        if series is not None:
+            data, series, keys = with_key_column(data, place, series)
+            asked, names = asked._replace(keys=keys), data.column_names
     for name in (series, *asked.target, *asked.known, *asked.past, *asked.fixed):
         if name is not None:
             column_of(names, place, "series", name, ())
-    roles = [name for name in (time, series, *asked.known, *asked.past, *asked.fixed) if name is not None]
+    named = (time, series, *asked.keys, *asked.known, *asked.past, *asked.fixed)
+    roles = [name for name in named if name is not None]
     rest = [name for name in names if name not in (*roles, FILE) and name not in rows]
     rest = without_row_numbers(data, rest, TARGET_COLUMNS)[0]
     numbers = [name for name in rest if not holds_words(data[name][:LOOKED_AT], asked.fields)] or rest
+    numbers = [name for name in numbers if not holds_flags(data[name], asked.fields)] or numbers
     target = asked.target or tuple(numbers)
     if series is not None and not asked.target and len(numbers) != 1:
-        target = (column_of(names, place, "target", None, TARGET_COLUMNS),)
+        shown = [name for name in names if name not in (series, time) or not asked.keys]
+        target = (column_of([name for name in shown if name not in asked.keys], place, "target", None, TARGET_COLUMNS),)
     twice = next((name for name in (*roles, *target) if (*roles, *target).count(name) > 1), None)
     if twice is not None:
         raise DataError(f"{place}: column {twice!r} is given two roles")
@@ -167,15 +206,19 @@ def _guessed(data: RawTable, place: str, asked: Columns, time: str, times: Times
     if series is not None and len(target) > 1:
         got = ", ".join(target)
         raise DataError(f"{place}: a table with a column of series ({series}) has one --target, got {got}")
-    return asked._replace(time=time, series=series, target=target)
+    return asked._replace(time=time, series=series, target=target), data
 
 
 def _come_again(times: Times) -> bool:
     return len(np.unique(times.order)) < len(times.order)
 
 
-def _rows(data: RawTable, columns: Columns, path: Path, times: Times) -> list[_Rows]:
-    """The rows of each series, in the order of time; no two have one time."""
+def _rows(
+    data: Table, columns: Columns, path: Path, times: Times, numbers: dict[str, np.ndarray]
+) -> list[_Rows]:  # fmt: skip
+    """The rows of each series, in the order of time; no two have one time. Of several that have, one stands for all,
+    and its numbers are changed where it is their mean or sum.
+    """
     if columns.series is None:
         groups = {name: np.arange(len(data)) for name in columns.target}
     else:
@@ -186,36 +229,133 @@ def _rows(data: RawTable, columns: Columns, path: Path, times: Times) -> list[_R
         groups = {str(names[part[0]]): part for part in sorted(parts, key=lambda part: first[inverse[part[0]]])}
     assert columns.time is not None
     groups = {name: rows[np.argsort(times.order[rows], kind="stable")] for name, rows in groups.items()}
-    for name, rows in groups.items():
-        check_rising(path, data, columns.time, times, name, rows)
-        if columns.series is None:
+    for name, rows in list(groups.items()):
+        if columns.duplicates is None:
+            try:
+                check_rising(path, data, columns.time, times, name, rows)
+            except DataError as error:
+                raise DataError(f"{error}; {_way_out(data, columns, times)}") from error
+        else:
+            groups[name] = _one_a_time(rows, times, columns, numbers, last=name == [*groups][-1])
+        if columns.series is None and columns.duplicates is None:
             break  # all have the same times
     return [
         _Rows(name, rows, columns.target[0] if columns.series is not None else name) for name, rows in groups.items()
     ]
 
 
-def _column_of_series(data: RawTable, place: str, names: Sequence[str], order: np.ndarray) -> str | None:
-    """The column whose values part rows at the same times into series of some length.
+def _way_out(data: Table, columns: Columns, times: Times) -> str:
+    """The flag that helps where a series has a time twice."""
+    keys = None
+    with suppress(DataError):
+        used = (columns.time, *columns.target, *columns.known, *columns.past, *columns.fixed)
+        keys = find_keys(data, "", [name for name in data.column_names if name not in used], times.order)
+    if keys is None:
+        return "give --duplicates first, last, mean or sum"
+    return (
+        f"name its series with --series-column {keys.replace(',', ' ')}, or give --duplicates first, last, mean or sum"
+    )
+
+
+def _one_a_time(
+    rows: np.ndarray, times: Times, columns: Columns, numbers: dict[str, np.ndarray], *, last: bool
+) -> np.ndarray:  # fmt: skip
+    """One row for each time."""
+    moments = times.order[rows]
+    begins = np.flatnonzero(np.append(True, moments[1:] != moments[:-1]))
+    if columns.duplicates == "last":
+        return rows[np.append(begins[1:], len(rows)) - 1]
+    if columns.duplicates in ("mean", "sum") and (columns.series is not None or last):  # a wide table once
+        for name in (*columns.target, *columns.known, *columns.past):
+            values = numbers[name][rows]
+            there = np.add.reduceat((~np.isnan(values)).astype(np.float64), begins)
+            total = np.where(there > 0, np.add.reduceat(np.nan_to_num(values), begins), np.nan)
+            with np.errstate(invalid="ignore", divide="ignore"):
+                numbers[name][rows[begins]] = total / there if columns.duplicates == "mean" else total
+    return rows[begins]
+
+
+def _in_zone(data: Table, columns: Columns, times: Times, path: Path) -> tuple[Times, str]:
+    """Times of a clock that goes back once a year, where it does: in the zone that is asked for, or in one whose clocks
+    go back then; and a sentence on it.
+    """
+    if times.form.kind != "dates" or times.instants is not None:
+        return times, ""
+    names = np.zeros(len(times.values), np.int64)
+    if columns.series is not None:
+        names = np.unique(names_in_column(data, str(path), columns.series), return_inverse=True)[1]
+    zone = columns.zone or zone_of_turning_clocks(times.values[names == names[0]])
+    if zone is None:
+        return times, ""
+    said = "" if columns.zone else f"Clocks go back: times are in {zone}; --zone names another."
+    return localized(times, zone, names, str(path)), said
+
+
+def _measured_rows(
+    rows_of_series: list[_Rows], numbers: dict[str, np.ndarray], path: Path
+) -> tuple[list[_Rows], str]:  # fmt: skip
+    """The series from their first value on, without those that have none, and a sentence on these.
 
     Raises:
-        DataError: several do, each in its own way.
+        DataError: no series has a value.
     """
-    names_by_bytes: dict[bytes, str] = {}
-    for name in names:
-        values = [str(value) for value in data[name]]
-        _, first, inverse, counts = np.unique(values, return_index=True, return_inverse=True, return_counts=True)
-        rows = np.lexsort((order, inverse))
-        again = (inverse[rows][1:] == inverse[rows][:-1]) & (order[rows][1:] == order[rows][:-1])
-        if len(counts) > 1 and counts.min() >= MIN_STEPS and not again.any():
-            names_by_bytes.setdefault(first[inverse].tobytes(), name)
-    if len(names_by_bytes) > 1:
-        several = ", ".join(map(repr, names_by_bytes.values()))
+    there, empty = list[_Rows](), list[str]()
+    for rows in rows_of_series:
+        first = np.flatnonzero(~np.isnan(numbers[rows.target][rows.rows]))
+        if len(first):
+            there.append(rows._replace(rows=rows.rows[first[0] :]))
+        else:
+            empty.append(rows.name)
+    if not there:
+        raise DataError(f"{path}: series {empty[0]}: all values are missing")
+    return there, f"Left out, as all values are missing: {', '.join(empty[:9])}." if empty else ""
+
+
+def _ragged_ends(
+    series: list[OneSeries], columns: Columns, frequency: Frequency, data: Table, path: Path
+) -> str:  # fmt: skip
+    """A sentence on columns of a wide table that end at different times.
+
+    Raises:
+        DataError: one goes on for a season, so that its future may be known.
+    """
+    last = {one.name: one.times[np.flatnonzero(~np.isnan(one.values))[-1]] for one in series}
+    first, end = min(last.values()), max(last.values())
+    if first == end:
+        return ""
+    ahead = int(frequency.places(np.array([first, end]))[-1])
+    shown = {name: series[0].form.written(np.array([time]))[0] for name, time in last.items()}
+    if ahead >= max(MIN_AHEAD, frequency.seasons[0]) and not (columns.known or columns.past):
+        short = [name for name, time in last.items() if time == first]
+        beyond = [name for name in data.column_names if name not in (columns.time, *short)]
         raise DataError(
-            f"{place}: times come more than once: which column holds the series? {several} could be it; name it with "
-            "--series-column"
+            f"{path}: {short[0]!r} ends at {shown[short[0]]}, and other columns go on for {ahead} steps: is their "
+            f"future known? Then give --target {' '.join(short)} --known {' '.join(beyond[:9])}; or forecast each from "
+            f"its own end, with --target {' '.join(list(last)[:9])}"
         )
-    return next(iter(names_by_bytes.values()), None)
+    return (
+        "Each column is forecast from its own end: " + ", ".join(f"{n} {t}" for n, t in list(shown.items())[:9]) + "."
+    )
+
+
+def _without_partial_step(series: list[OneSeries], columns: Columns) -> tuple[list[OneSeries], str]:
+    """The series without a last step that is not over, and a sentence on it.
+
+    Of a single series of sums, such as flights a day, the file may end within a step: its value is then far below all
+    others.
+    """
+    first = series[0].values if len(series) == 1 or columns.series is None else np.empty(0)
+    values = first[~np.isnan(first)]
+    is_partial = len(values) > MIN_BEFORE_PARTIAL and 0 <= values[-1] < PARTIAL * values[:-1].min()
+    if columns.last_step == "keep" or not (is_partial or columns.last_step == "drop"):
+        return series, ""
+    last = int(np.flatnonzero(~np.isnan(series[0].values))[-1])
+    time = series[0].form.written(series[0].times[[last]])[0]
+    cut = replace(series[0], values=np.where(np.arange(len(series[0].values)) == last, np.nan, series[0].values))
+    return [cut, *series[1:]], (
+        f"The last step, {time}, is left out: its value of {values[-1]:g} is less than half of any before, as of a "
+        "step that is not over; --last-step keep reads it."
+    )
 
 
 def _frequency_and_times(
@@ -333,8 +473,8 @@ def _on_grid(
         )
     grid, form = frequency.grid(moments), frequency.form(times.form)
 
-    def laid(names: tuple[str, ...]) -> np.ndarray:
-        on_grid: np.ndarray = np.full((len(grid), len(names)), np.nan)
+    def laid(names: tuple[str, ...], absent: float = np.nan) -> np.ndarray:
+        on_grid: np.ndarray = np.full((len(grid), len(names)), absent)
         for column, name in enumerate(names):
             on_grid[places, column] = numbers[name][raw.rows]
         return on_grid
@@ -346,8 +486,9 @@ def _on_grid(
         column = columns.fixed[int(changing.argmax())]
         row = int(raw.rows[int(other[:, int(changing.argmax())].argmax())])
         raise DataError(f"{path}: row {row + 1}, column {column!r}: changes within series {raw.name}, which is --fixed")
+    absent = 0.0 if columns.absent == "zero" else np.nan
     return OneSeries(
-        raw.name, grid, laid((raw.target,))[:, 0], laid(columns.known), laid(columns.past), fixed[0], form
+        raw.name, grid, laid((raw.target,), absent)[:, 0], laid(columns.known), laid(columns.past), fixed[0], form
     )  # fmt: skip
 
 

@@ -10,16 +10,16 @@ from typing import NamedTuple, cast
 import numpy as np
 
 from gatedrnn.data.batches import Batch
-from gatedrnn.data.forecast.frequency import calendar_features
 from gatedrnn.data.forecast.seasons import seasons_of
-from gatedrnn.data.forecast.table import Columns, SeriesTable, read_table, until_last_values, weekly_co2
-from gatedrnn.data.rows import type_kept
+from gatedrnn.data.forecast.table import Columns, SeriesTable, read_series_table, until_last_values, weekly_co2
 from gatedrnn.data.settings import ForecastTask
 from gatedrnn.data.task import TaskData, kept
-from gatedrnn.data.times import joined_form
 from gatedrnn.data.windows import ROUNDING, OneSeries, Windows, deviation_of, first_beyond, scale_of
 from gatedrnn.errors import DataError
 from gatedrnn.records import Json
+from gatedrnn.tables.frequency import calendar_features
+from gatedrnn.tables.table import type_kept
+from gatedrnn.tables.times import joined_form
 
 WITHOUT_SEASON, USUAL_CONTEXT = 8, 120
 """Steps of a horizon and of a context that nothing else is known of."""
@@ -29,6 +29,8 @@ BESIDE_SHORTER = 1.5
 """The part of a context in longest seasons, where shorter ones tell the most: a longer context leaves fewer windows."""
 MIN_ORIGINS, MAX_FORECASTS = 24, 2048
 """Forecasts in a window of training: all, as long as they are not too many steps together."""
+MIN_CLOSED = 3
+"""Long gaps of a series from which they are hours when nothing is measured."""
 MIN_STEPS = 3
 """Steps of training of any series: a shorter one has no part in validation and test."""
 
@@ -75,7 +77,12 @@ def load_forecast(settings: ForecastTask) -> TaskData:
     asked = tuple(sorted({season for season in settings.season if season > 1})) or settings.season[:1]
     seasons = asked or usual
     longest = int(cuts.stop.max()) - (horizon if cuts.parts() else 1)
-    context = settings.context or max(1, min(max(_steps_of_seasons(seasons), 2 * horizon, USUAL_CONTEXT), longest))
+    usual_context = max(_steps_of_seasons(seasons), 2 * horizon, USUAL_CONTEXT)
+    # A context that lies in closed hours alone has no value: it reaches over the longest of them.
+    closed = max(_longest_gap(series.values) for series in table.series)
+    if closed + seasons[0] > usual_context and _closes_often(table):
+        usual_context = closed + seasons[0]
+    context = settings.context or max(1, min(usual_context, longest))
     origins = min(context, settings.origins or max(MIN_ORIGINS, MAX_FORECASTS // horizon))
     said = " and ".join(map(str, seasons))
     if counted := _counted(table, learned):
@@ -119,6 +126,8 @@ def load_forecast(settings: ForecastTask) -> TaskData:
             )
     features = _features(table, learned)
     check_float32(table, *(cast(list[float], features[name]) for name in ("covariate_means", "covariate_deviations")))
+    recorded = table.columns._asdict()
+    recorded |= recorded.pop("dialect")._asdict()
     return TaskData(
         name=settings.task,
         model_inputs={
@@ -126,7 +135,7 @@ def load_forecast(settings: ForecastTask) -> TaskData:
             "horizon": horizon, "context": context, "seasons": list(seasons), "quantiles": list(settings.quantiles),
             "usual_deviation": train.usual, "non_negative": counted,
             "table": {
-                **{k: list(v) if isinstance(v, tuple) else v for k, v in table.columns._asdict().items()},
+                **{k: list(v) if isinstance(v, tuple) else v for k, v in recorded.items()},
                 "frequency": table.frequency.setting,
                 "calendar": list(settings.calendar),
                 "time_type": _type_kept(table, table.columns.time),
@@ -150,19 +159,21 @@ def read_tables(settings: ForecastTask) -> Read:
         DataError: a file cannot be used.
     """
     columns = Columns(
-        settings.target, settings.series_column, settings.time_column, settings.known, settings.past, settings.fixed,
-        settings.frequency, settings.missing, settings.quoting, settings.decimal, settings.date_order,
+        settings.target, ",".join(settings.series_column) or None, ",".join(settings.time_column) or None,
+        settings.known, settings.past, settings.fixed, settings.frequency, settings.missing, settings.dialect,
+        settings.decimal, settings.date_order, settings.thousands, settings.duplicates, settings.absent, settings.zone,
+        settings.last_step,
     )  # fmt: skip
     if settings.train_file is None:
         if settings.test_file is not None:
             raise DataError("--test-file continues --train-file; give both")
         table = weekly_co2()
         return Read(table, None, [table.source])
-    table = read_table(settings.train_file, columns)
+    table = read_series_table(settings.train_file, columns)
     if settings.test_file is None:
         return Read(table, None, [table.source])
     columns, table = table.columns._replace(frequency=table.frequency.setting), until_last_values(table)
-    continued = read_table(settings.test_file, columns)
+    continued = read_series_table(settings.test_file, columns)
     test = {series.name: len(series.values) for series in until_last_values(continued).series}
     whole = _joined(table, continued)
     test_lengths = np.array([test[series.name] for series in whole.series])
@@ -323,6 +334,19 @@ def _seasons(
     return seasons_of(training, table.frequency.seasons)
 
 
+def _longest_gap(values: np.ndarray) -> int:
+    """The longest run of missing values."""
+    there = np.flatnonzero(~np.isnan(values))
+    return int(np.diff(there).max(initial=1)) - 1
+
+
+def _closes_often(table: SeriesTable) -> bool:
+    """Whether a series has long gaps again and again, as of nights and weekends, not one hole."""
+    values = table.series[0].values
+    gaps = np.diff(np.flatnonzero(~np.isnan(values))) - 1
+    return int((gaps * 2 >= gaps.max(initial=0)).sum()) >= MIN_CLOSED and gaps.max(initial=0) > 0
+
+
 def _horizon(season: int, steps: int) -> int:
     """A season, or where there is none or it does not fit a few steps, in a series of so many."""
     fits = 3 * season + 2 <= steps  # a test, a validation and a training part
@@ -392,9 +416,9 @@ def read_asked(path: Path, columns: Columns, calendar: tuple[str, ...], context:
     """A file whose series are to be forecast. Its last rows may hold known covariates alone.
 
     Raises:
-        DataError: as `read_table`; or known covariates of a step of the horizon are missing.
+        DataError: as `read_series_table`; or known covariates of a step of the horizon are missing.
     """
-    return asked_of(read_table(path, columns), calendar, context, horizon)
+    return asked_of(read_series_table(path, columns), calendar, context, horizon)
 
 
 def asked_of(table: SeriesTable, calendar: tuple[str, ...], context: int, horizon: int) -> Asked:

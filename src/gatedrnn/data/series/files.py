@@ -4,13 +4,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from gatedrnn.data.series.fields import Fields, LabelledSeries
-from gatedrnn.data.series.formats import FILE_COLUMNS, is_unnamed, read_recordings, read_ts, read_unnamed
+from gatedrnn.data.series.fields import LabelledSeries
+from gatedrnn.data.series.formats import FILE_COLUMNS, is_unnamed, read_curves, read_recordings, read_ts, read_unnamed
 from gatedrnn.data.series.measurements import holds_measurements, read_long, read_measurement_files, read_measurements
-from gatedrnn.data.settings import Decimal, Frames, Order
-from gatedrnn.data.tables import read_all_columns, reader
+from gatedrnn.data.settings import Frames
 from gatedrnn.data.windows import first_beyond
 from gatedrnn.errors import DataError
+from gatedrnn.tables.files import read_table, reader
+from gatedrnn.tables.layout import numbered_columns
+from gatedrnn.tables.options import AS_SHOWN, Decimal, DialectOptions, Fields, Order, Thousands
 
 
 class Reading(NamedTuple):
@@ -25,16 +27,17 @@ class Reading(NamedTuple):
     uneven: bool = False
     missing: tuple[str, ...] = ()
     data_root: Path | None = None
-    quoting: bool = False
+    dialect: DialectOptions = AS_SHOWN
     decimal: Decimal | None = None
     date_order: Order | None = None
+    thousands: Thousands | None = None
     group: str | None = None
     weight_column: str | None = None
 
     @property
     def fields(self) -> Fields:
         """The way in which a table's fields are read."""
-        return Fields(self.missing, self.decimal, self.date_order)
+        return Fields(self.missing, self.decimal, self.date_order, self.thousands)
 
 
 @reader
@@ -57,7 +60,7 @@ def read_series(
     of_long = [name for name in ("group", "weight_column") if getattr(reading, name) is not None]
     if columns == (None, None, None) and not (reading.uneven or of_long) and is_unnamed(path):
         return read_unnamed(path, reading.fields)
-    named = None if ".ts" in path.suffixes else named_files(path, quoting=reading.quoting)
+    named = None if ".ts" in path.suffixes else named_files(path, reading.dialect)
     if of_long and (".ts" in path.suffixes or named is not None):
         raise DataError(f"{path}: --{of_long[0].replace('_', '-')} is for tables with a row a time; leave it out")
     if ".ts" in path.suffixes or (named is not None and named.lower().endswith(".wav")):
@@ -67,32 +70,31 @@ def read_series(
     if ".ts" in path.suffixes:
         return read_ts(path, labelled=labelled)
     series, time, label, fields = reading.series_column, reading.time_column, reading.label_column, reading.fields
-    how = {"labelled": labelled, "quoting": reading.quoting}
+    dialect = reading.dialect
     if named is not None and named.lower().endswith(".wav"):
-        return read_recordings(path, label, reading.frames, reading.data_root, **how)
+        return read_recordings(
+            path, label, reading.frames, reading.data_root, labelled=labelled, dialect=dialect
+        )  # fmt: skip
     if named is not None:
-        return read_measurement_files(path, time, label, fields, channels, reading.data_root, **how)
-    if holds_measurements(read_all_columns(path, quoting=reading.quoting).column_names):
-        return read_measurements(path, series, time, label, fields, channels, **how)
+        return read_measurement_files(
+            path, time, label, fields, channels, reading.data_root, labelled=labelled, dialect=dialect
+        )  # fmt: skip
+    data = read_table(path, dialect)
+    if holds_measurements(data.column_names):
+        return read_measurements(path, series, time, label, fields, channels, labelled=labelled, dialect=dialect)
+    if time is None and series is None and (steps := numbered_columns(data.column_names)):
+        return read_curves(path, data, steps, label, fields, labelled=labelled)
     return read_long(
-        path,
-        series,
-        time,
-        label,
-        fields,
-        channels,
-        uneven=reading.uneven,
-        group=reading.group,
-        weight=reading.weight_column,
-        **how,
-    )
+        path, series, time, label, fields, channels, uneven=reading.uneven, group=reading.group,
+        weight=reading.weight_column, labelled=labelled, dialect=dialect,
+    )  # fmt: skip
 
 
-def named_files(path: Path, *, quoting: bool = False) -> str | None:
+def named_files(path: Path, dialect: DialectOptions = AS_SHOWN) -> str | None:
     """The first of the files that a table names; None where it has no column of them."""
     if path.suffix.lower() not in (".csv", ".tsv"):
         return None
-    data = read_all_columns(path, quoting=quoting)
+    data = read_table(path, dialect)
     columns = [name for name in data.column_names if name.lower() in FILE_COLUMNS]
     if len(columns) != 1 or not len(data):
         return None

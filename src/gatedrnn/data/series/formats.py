@@ -18,21 +18,14 @@ from pathlib import Path
 import numpy as np
 
 from gatedrnn.data.files import LABEL_COLUMNS, labels_in_column
-from gatedrnn.data.rows import SEPARATORS, fields_of
-from gatedrnn.data.series.fields import (
-    AS_SHOWN,
-    LARGEST,
-    MISSING,
-    SHOWN,
-    Fields,
-    LabelledSeries,
-    is_number,
-    number_of,
-    numbers_of,
-)
+from gatedrnn.data.series.fields import LabelledSeries
 from gatedrnn.data.settings import Frames
-from gatedrnn.data.tables import column_of, read_all_columns, said_columns
 from gatedrnn.errors import DataError, reason
+from gatedrnn.tables.dialect import SEPARATORS
+from gatedrnn.tables.files import column_of, fields_of, read_table, said_columns
+from gatedrnn.tables.numbers import LARGEST, SHOWN, is_number, number_of, numbers_of
+from gatedrnn.tables.options import AS_SHOWN, MISSING, PLAIN, DialectOptions, Fields
+from gatedrnn.tables.table import Table, type_kept
 from gatedrnn.unpacking import BoundedGzip
 
 TRUE, FALSE = "true", "false"
@@ -175,7 +168,7 @@ def is_unnamed(path: Path) -> bool:
     return not others and (is_number(first[0]) or not all(map(float.is_integer, numbers)))
 
 
-def read_unnamed(path: Path, fields: Fields = AS_SHOWN) -> LabelledSeries:
+def read_unnamed(path: Path, fields: Fields = PLAIN) -> LabelledSeries:
     """The series of such a file. Missing values at the end of a row are no part of its series, which is shorter.
 
     Raises:
@@ -199,6 +192,49 @@ def read_unnamed(path: Path, fields: Fields = AS_SHOWN) -> LabelledSeries:
     )
 
 
+def read_curves(
+    path: Path, data: Table, steps: list[str], label_column: str | None, fields: Fields = PLAIN, *,
+    labelled: bool = True,
+) -> LabelledSeries:  # fmt: skip
+    """The series of a table with a row a series, whose columns are its steps: x_1, x_2 and so on. Missing values at the
+    end of a row are no part of its series.
+
+    Args:
+        path: the file.
+        data: its table.
+        steps: the columns of steps.
+        label_column: the column of labels; guessed if None.
+        fields: how they are read.
+        labelled: whether every series must have a label.
+
+    Raises:
+        DataError: a field is no number, or a row has no value or no label; row and column are named.
+    """
+    place, names = str(path), [name for name in data.column_names if name not in steps]
+    label = None
+    if labelled or label_column in names or any(name.lower() in LABEL_COLUMNS for name in names):
+        label = column_of(names, place, "label", label_column, LABEL_COLUMNS)
+    labels, label_names = ([], None) if label is None else labels_in_column(data, place, label)
+    columns = [numbers_of(data.columns[name], partial(_place_in_row, path, name), fields) for name in steps]
+    values = list[np.ndarray]()
+    for row, numbers in enumerate(np.stack(columns, axis=1), start=1):
+        seen = np.flatnonzero(~np.isnan(numbers))
+        if not len(seen):
+            raise DataError(f"{path}: row {row}: there is no value in it")
+        values.append(numbers[: seen[-1] + 1, None])
+    roles = {f"steps {steps[0]!r} to": steps[-1], "label": label}
+    shown = [steps[-1], *names]
+    return LabelledSeries(
+        values, labels, label_names, ("0",), [f"row {row}" for row in range(1, len(values) + 1)],
+        {"name": path.name, "rows": len(values), "sha256": data.sha256}, types=data.types,
+        label_type=type_kept(data.types.get(label or "")), said=said_columns(path.name, roles, shown),
+    )  # fmt: skip
+
+
+def _place_in_row(path: Path, column: str, row: int) -> str:
+    return f"{path}: row {row + 1}, column {column!r}"
+
+
 def _place(path: Path, line: int, field: int) -> str:
     return f"{path}: line {line}, field {field + 2}"
 
@@ -218,14 +254,14 @@ FLOOR = 1e-6
 
 def read_recordings(
     path: Path, label_column: str | None, frames: Frames, data_root: Path | None = None, *, labelled: bool = True,
-    quoting: bool = False,
+    dialect: DialectOptions = AS_SHOWN,
 ) -> LabelledSeries:  # fmt: skip
     """The recordings that a table names, a row each; see `named_file`.
 
     Raises:
         DataError: a file is missing, broken or of another rate than the first; the row is named.
     """
-    data = read_all_columns(path, quoting=quoting)
+    data = read_table(path, dialect)
     column = column_of(data.column_names, str(path), "file", None, FILE_COLUMNS)
     labels, names, label = list[str](), None, None
     if labelled or any(name.lower() in LABEL_COLUMNS for name in data.column_names):

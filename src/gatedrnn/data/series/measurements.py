@@ -9,29 +9,32 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from gatedrnn.data.files import LABEL_COLUMNS, labels_in_column
-from gatedrnn.data.rows import RawTable, read_fields, type_kept
-from gatedrnn.data.series.fields import AS_SHOWN, Fields, LabelledSeries, numbers_of
+from gatedrnn.data.series.fields import LabelledSeries
 from gatedrnn.data.series.formats import FILE_COLUMNS, named_file
-from gatedrnn.data.tables import (
+from gatedrnn.errors import DataError
+from gatedrnn.records import Json
+from gatedrnn.tables.files import (
     FILE,
     column_of,
     names_in_column,
-    read_all_columns,
+    read_csv,
+    read_table,
     said_columns,
     without_row_numbers,
 )
-from gatedrnn.data.time_columns import TIME_COLUMNS, with_time_column
-from gatedrnn.data.times import Times, read_times
-from gatedrnn.errors import DataError
-from gatedrnn.records import Json
+from gatedrnn.tables.numbers import numbers_of
+from gatedrnn.tables.options import AS_SHOWN, PLAIN, DialectOptions, Fields
+from gatedrnn.tables.table import Table, type_kept
+from gatedrnn.tables.time_columns import TIME_COLUMNS, with_time_column
+from gatedrnn.tables.times import Times, read_times
 
 SERIES_COLUMNS = ("unique_id", "id", "series", "series_id", "case", "record", "recordid")
 
 
 def read_long(
     path: Path, series_column: str | None = None, time_column: str | None = None, label_column: str | None = None,
-    fields: Fields = AS_SHOWN, channels: Sequence[str] | None = None, *, uneven: bool = False, labelled: bool = True,
-    quoting: bool = False, group: str | None = None, weight: str | None = None,
+    fields: Fields = PLAIN, channels: Sequence[str] | None = None, *, uneven: bool = False, labelled: bool = True,
+    dialect: DialectOptions = AS_SHOWN, group: str | None = None, weight: str | None = None,
 ) -> LabelledSeries:  # fmt: skip
     """The series of a CSV, TSV, JSON-lines or Parquet file; all columns but series, time, label and those that count
     the rows are channels.
@@ -40,7 +43,7 @@ def read_long(
         fields: how they are read.
         channels: those of training, which are kept even if they count the rows here.
         uneven: keep the times of steps.
-        quoting: whether a TSV's fields may stand in quotation marks.
+        dialect: how CSV and TSV files are written.
         group: column of what belongs together, which is no channel; only training must have it.
         weight: column of what each series counts, likewise.
 
@@ -48,7 +51,7 @@ def read_long(
         DataError: a column is missing, a time is doubled, a value is no number, or a series has several labels or
             groups; the row and the column are named.
     """
-    data, place = read_all_columns(path, quoting=quoting), str(path)
+    data, place = read_table(path, dialect), str(path)
     named = any(name.lower() in SERIES_COLUMNS for name in data.column_names)
     series = column_of(data.column_names, place, "series", series_column, SERIES_COLUMNS if named else (FILE,))
     data, time = with_time_column(data, place, time_column)
@@ -59,7 +62,10 @@ def read_long(
         if channels is None and name is not None:
             column_of(data.column_names, place, what, name, ())
     rest = [name for name in data.column_names if name not in (series, time, label, group, weight)]
+    expected = channels
     channels, left_out = without_row_numbers(data, rest, channels or ())
+    if expected is not None and {*channels} == {*expected}:
+        channels = list(expected)  # columns are read by name, in whatever order they stand
     if not channels:
         raise DataError(f"{path}: no column is left for values beside {series} and {time}")
     if not len(data):
@@ -84,6 +90,8 @@ def read_long(
             indices.sort(key=times.order.__getitem__)
             said = " Rows are put in the order of time."
         check_rising(path, data, time, times, name, np.array(indices))
+    if not uneven and any(map(_are_uneven, (times.hours()[indices] for indices in rows.values()))):
+        said += " Times are uneven, and steps are read as equally far apart: --uneven reads how far."
     own_labels = [labels[indices[0]] for indices in rows.values()] if labels else []
     source: dict[str, Json] = {"name": path.name, "rows": len(rows), "sha256": data.sha256}
     places = [f"{series} {name}" for name in rows]
@@ -105,7 +113,18 @@ def read_long(
     )  # fmt: skip
 
 
-def check_rising(path: Path, data: RawTable, column: str, times: Times, series: str, rows: np.ndarray) -> None:
+def _are_uneven(hours: np.ndarray) -> bool:
+    """Whether most steps of a series differ from the typical one by more than a part of it."""
+    steps = np.diff(hours)
+    typical = float(np.median(steps)) if len(steps) else 0.0
+    return bool((np.abs(steps - typical) > UNEVEN * typical).sum() * 2 > len(steps))
+
+
+UNEVEN = 0.05
+"""The part of the typical step by which steps of even times differ at most."""
+
+
+def check_rising(path: Path, data: Table, column: str, times: Times, series: str, rows: np.ndarray) -> None:
     """Check that no two rows of a series, which are in the order of time, have one time.
 
     Raises:
@@ -118,19 +137,19 @@ def check_rising(path: Path, data: RawTable, column: str, times: Times, series: 
         raise DataError(f"{path}: rows {first} and {second}, column {column!r}: series {series} has {twice} twice")
 
 
-def numbers_in_column(path: Path, data: RawTable, column: str, fields: Fields) -> np.ndarray:
+def numbers_in_column(path: Path, data: Table, column: str, fields: Fields) -> np.ndarray:
     """(rows,), float64; as `numbers_of`."""
-    return numbers_of(data[column], lambda row: f"{path}: row {row + 1}, column {column!r}", fields)
+    return numbers_of(data.columns[column], lambda row: f"{path}: row {row + 1}, column {column!r}", fields)
 
 
-def times_in_column(path: Path, data: RawTable, column: str, fields: Fields) -> Times:
+def times_in_column(path: Path, data: Table, column: str, fields: Fields) -> Times:
     """Read the times of a column, as `read_times` does."""
     return read_times(data[column], lambda row: f"{path}: row {row + 1}, column {column!r}", fields.date_order)
 
 
 PARAMETER_COLUMNS = ("parameter", "variable", "channel", "feature", "item", "signal")
 VALUE_COLUMNS = ("value", "values", "measurement")
-Table: TypeAlias = Mapping[str, Sequence[Any]]
+Columns: TypeAlias = Mapping[str, Sequence[Any]]
 """The fields of columns by name."""
 
 
@@ -154,8 +173,8 @@ def holds_measurements(columns: Sequence[str]) -> bool:
 
 def read_measurements(
     path: Path, series_column: str | None = None, time_column: str | None = None, label_column: str | None = None,
-    fields: Fields = AS_SHOWN, channels: Sequence[str] | None = None, *, labelled: bool = True,
-    quoting: bool = False,
+    fields: Fields = PLAIN, channels: Sequence[str] | None = None, *, labelled: bool = True,
+    dialect: DialectOptions = AS_SHOWN,
 ) -> LabelledSeries:  # fmt: skip
     """The series of one table with the columns series, time, parameter, value and, in every row, the series' label.
 
@@ -167,7 +186,7 @@ def read_measurements(
         DataError: a column is missing, a field is no time or no number, a parameter is none of the channels, or a
             series has several labels or nothing measured; row and column are named.
     """
-    data, place = read_all_columns(path, quoting=quoting), str(path)
+    data, place = read_table(path, dialect), str(path)
     names = data.column_names
     if not len(data):
         raise DataError(f"{path}: there are columns but no rows")
@@ -202,9 +221,9 @@ def read_measurements(
 
 
 def read_measurement_files(
-    path: Path, time_column: str | None = None, label_column: str | None = None, fields: Fields = AS_SHOWN,
+    path: Path, time_column: str | None = None, label_column: str | None = None, fields: Fields = PLAIN,
     channels: Sequence[str] | None = None, data_root: Path | None = None, *, labelled: bool = True,
-    quoting: bool = False,
+    dialect: DialectOptions = AS_SHOWN,
 ) -> LabelledSeries:  # fmt: skip
     """The series of a table that names a file for each (see `named_file`), with the columns time, parameter
     and value, separated by commas; the label stands in the table.
@@ -212,19 +231,19 @@ def read_measurement_files(
     Args, raises:
         As `read_measurements`; DataError for a file that is missing or elsewhere, too.
     """
-    data, place = read_all_columns(path, quoting=quoting), str(path)
+    data, place = read_table(path, dialect), str(path)
     column = column_of(data.column_names, place, "file", None, FILE_COLUMNS)
     labels, label_names, label = list[str](), None, None
     if labelled or any(name.lower() in LABEL_COLUMNS for name in data.column_names):
         label = column_of(data.column_names, place, "label", label_column, LABEL_COLUMNS)
         labels, label_names = labels_in_column(data, place, label)
-    digest, tables, files = hashlib.sha256(path.read_bytes()), dict[str, Table](), dict[str, str]()
+    digest, tables, files = hashlib.sha256(path.read_bytes()), dict[str, Columns](), dict[str, str]()
     for row, name in enumerate(data[column], start=1):
         file = named_file(path, str(name), data_root, f"{path}: row {row}, column {column!r}: {name}")
         if str(name) in files:
             raise DataError(f"{path}: row {row}, column {column!r}: {name} is named twice")
         digest.update(file.read_bytes())
-        files[str(name)], tables[str(file)] = str(file), _of_file(file)
+        files[str(name)], tables[str(file)] = str(file), read_csv(file)
     if not files:
         raise DataError(f"{path}: there are columns but no rows")
     measured, unit, roles = _measured(tables, time_column, fields)
@@ -236,13 +255,8 @@ def read_measurement_files(
     return replace(series, unit=unit, column=column, names=list(each), said=said + series.said)
 
 
-def _of_file(file: Path) -> Table:
-    names, rows = read_fields(file, ".csv")
-    return {name: [row[column] for _, row in rows] for column, name in enumerate(names)}
-
-
 def _measured(
-    tables: Mapping[str, Table], time_column: str | None, fields: Fields
+    tables: Mapping[str, Columns], time_column: str | None, fields: Fields
 ) -> tuple[list[Measured], str, dict[str, str]]:
     """The rows of each table, by its place; the unit of times; columns by role. What times mean is decided by those of
     all tables."""
@@ -266,7 +280,7 @@ def _measured(
     return [rows for _, _, rows in measured], read.unit, roles
 
 
-def _rows_of(place: str, table: Table, hours: np.ndarray, fields: Fields) -> tuple[str, str, Measured]:
+def _rows_of(place: str, table: Columns, hours: np.ndarray, fields: Fields) -> tuple[str, str, Measured]:
     """The columns of parameters and values, and what they hold."""
     parameter = column_of(list(table), place, "parameter", None, PARAMETER_COLUMNS)
     value = column_of(list(table), place, "value", None, VALUE_COLUMNS)

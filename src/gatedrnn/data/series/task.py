@@ -10,13 +10,14 @@ from gatedrnn.data.batches import Examples, weights_of
 from gatedrnn.data.files import in_order
 from gatedrnn.data.label_arrays import notes_on_repeats, numbers_of_groups, of_groups, of_times
 from gatedrnn.data.labels import as_trained
-from gatedrnn.data.series.fields import LARGEST, LabelledSeries
+from gatedrnn.data.series.fields import LabelledSeries
 from gatedrnn.data.series.files import Reading, check_alike, check_float32, read_series
 from gatedrnn.data.settings import SERIES_REGRESSION, SeriesTask
 from gatedrnn.data.task import TaskData
 from gatedrnn.data.windows import deviation_of, scale_of
 from gatedrnn.errors import DataError
 from gatedrnn.records import Json
+from gatedrnn.tables.numbers import LARGEST
 
 Own = TypeVar("Own")
 
@@ -100,6 +101,7 @@ def load_series_task(settings: SeriesTask) -> TaskData:
         return Examples(series.values, classes, metric=metric, gaps=gaps, weights=weights, groups=groups)
 
     how = reading._asdict()
+    how |= how.pop("dialect")._asdict()
     del how["data_root"]  # a folder of this machine
     return TaskData(
         name=settings.task,

@@ -14,8 +14,8 @@ import pandas as pd
 from pandas.tseries.frequencies import to_offset
 from pandas.tseries.offsets import Day, LastWeekOfMonth, Tick
 
-from gatedrnn.data.times import FIRST_YEAR, LAST_YEAR, MAX_DECIMALS, TimeForm, decimals_of
 from gatedrnn.errors import DataError
+from gatedrnn.tables.times import FIRST_YEAR, LAST_YEAR, MAX_DECIMALS, TimeForm, decimals_of
 
 NUMBERS = "numbers"
 MONTHS = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, get_args
 
 import numpy as np
 
-from gatedrnn.data.settings import Order
+from gatedrnn.tables.options import Order
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,8 +21,8 @@ MONTHS = (
 MONTH_WORDS = ("Month", "MONTH", "Mon", "MON", "mon")
 """The fields that name a month."""
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
-LAST_OF_2000S = 29
-"""Years of two digits up to here follow 2000, the others 1900, as Excel has it."""
+LAST_OF_2000S, LAST_OF_2000S_IN_C = 29, 68
+"""Years of two digits up to here follow 2000, the others 1900, as Excel and as C have it."""
 BEFORE_FIRST = 2000
 """The number added to a year that counts from the first one of a table, 1-01: a year that dates can have."""
 
@@ -155,7 +155,21 @@ def follows(pattern: str, text: str) -> bool:
 
 
 def dates_by(pattern: str, texts: Sequence[str]) -> np.ndarray | None:
-    """(rows,), datetime64[ns]; None where a text is no date by a pattern."""
+    """(rows,), datetime64[ns]; None where a text is no date by a pattern. Years of two digits are in the centuries in
+    which times rise most.
+    """
+    dates = _dates_by(pattern, texts)
+    if dates is None or "{yy}" not in pattern:
+        return dates
+    falls = int((np.diff(dates) < np.timedelta64(0)).sum())
+    for last in (LAST_OF_2000S_IN_C, 99) if falls else ():
+        others = _dates_by(pattern, texts, last)
+        if others is not None and (fewer := int((np.diff(others) < np.timedelta64(0)).sum())) < falls:
+            dates, falls = others, fewer
+    return dates
+
+
+def _dates_by(pattern: str, texts: Sequence[str], last_of_2000s: int = LAST_OF_2000S) -> np.ndarray | None:
     expression, days = _expression(pattern), []
     if pattern == "{year}.{month}" and any(re.fullmatch(r"\d{4}\.0\d", text) for text in texts):
         texts = [f"{text}0" if re.fullmatch(r"\d{4}\.1", text) else text for text in texts]  # October, as a number
@@ -164,7 +178,7 @@ def dates_by(pattern: str, texts: Sequence[str]) -> np.ndarray | None:
         if match is None:
             return None
         try:
-            days.append(np.datetime64(_moment(match.groupdict()), "ns"))
+            days.append(np.datetime64(_moment(match.groupdict(), last_of_2000s), "ns"))
         except ValueError:  # 30 February, week 53 of a year that has 52
             return None
     return np.array(days, "datetime64[ns]")
@@ -178,12 +192,12 @@ def _expression(pattern: str) -> re.Pattern[str]:
     return re.compile("".join(parts))
 
 
-def _moment(fields: dict[str, str]) -> str:
-    """A date with its time of day, as numpy reads it."""
+def _moment(fields: dict[str, str], last_of_2000s: int) -> str:
+    """A date with its time of day, as numpy reads it; years of two digits follow 2000 up to the last, else 1900."""
     if "year" in fields:
         year = int(fields["year"])
     elif "yy" in fields:
-        year = int(fields["yy"]) + (2000 if int(fields["yy"]) <= LAST_OF_2000S else 1900)
+        year = int(fields["yy"]) + (2000 if int(fields["yy"]) <= last_of_2000s else 1900)
     else:
         year = int(fields["nth"]) + BEFORE_FIRST
     if "week" in fields:

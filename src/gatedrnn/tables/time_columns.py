@@ -1,17 +1,18 @@
 """The column of a table that holds its times, by its name and values together; a question where they do not tell."""
 
+import logging
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
-from gatedrnn.data.rows import RawTable
-from gatedrnn.data.tables import SHOWN, WITHOUT_NAME, column_of
-from gatedrnn.data.times import are_dates
 from gatedrnn.errors import DataError
+from gatedrnn.tables.date_forms import MONTHS
+from gatedrnn.tables.files import SHOWN, WITHOUT_NAME, column_of
+from gatedrnn.tables.table import Table
+from gatedrnn.tables.times import are_dates
 
+LOG = logging.getLogger("gatedrnn")
 LOOKED_AT = 100
 """Rows that say whether a column holds dates."""
 TIME_COLUMNS = ("ds", "time", "timestamp", "date", "datetime", "t", "step")
@@ -19,21 +20,25 @@ STEP_COLUMNS = ("period", "obs", "observation", "month", "week", "quarter", "day
 """Names of columns that hold times where their whole numbers rise by one."""
 YEAR_COLUMNS = ("year", "yr", "years")
 FIRST_YEAR, LAST_YEAR = 1600, 2200
-PERIOD = re.compile(r"(\d{4}-\d\d?-\d\d?)(?:/| ?– ?| - | to )\d{4}-\d\d?-\d\d?")
 PARTS_OF_YEARS: Mapping[str, tuple[tuple[str, ...], int, str]] = {
     "week": (("week", "wk", "weekno", "weeknumber"), 53, "-W{:02}"), "quarter": (("quarter", "qtr"), 4, "Q{}"),
 }  # fmt: skip
 """The parts of a year beside it: the names of each, its largest number, and how both are written."""
 OF_YEARS = {name for usual, _, _ in PARTS_OF_YEARS.values() for name in usual}
+HOUR_COLUMNS = ("hour", "hr", "hours", "he", "hourending", "stunde", "시", "시간")
+PERIOD_COLUMNS = ("period", "settlementperiod", "interval", "mtu", "slot")
+DAY_PERIODS = (24, 48, 96, 288)
+"""The periods that grid operators part a day into."""
+CLOCK_OF_DAY = re.compile(r"([01]?\d|2[0-4]):[0-5]\d(:[0-5]\d(\.\d+)?)?( ?[AP]M)?", re.IGNORECASE)
 PARTS: Mapping[str, tuple[tuple[str, ...], int, int]] = {
     "year": (YEAR_COLUMNS, FIRST_YEAR, LAST_YEAR), "month": (("month", "mon", "mo", "mnth"), 1, 12),
-    "day": (("day", "dayofmonth", "mday"), 1, 31), "hour": (("hour", "hr", "hours"), 0, 23),
+    "day": (("day", "dayofmonth", "mday"), 1, 31), "hour": (HOUR_COLUMNS, 0, 24),
     "minute": (("minute", "min", "minutes"), 0, 59), "second": (("second", "sec", "seconds"), 0, 59),
 }  # fmt: skip
 """The parts of a time that several columns hold: the names of each, and its least and largest number."""
 
 
-def with_time_column(data: RawTable, place: str, wanted: str | None) -> tuple[RawTable, str]:
+def with_time_column(data: Table, place: str, wanted: str | None) -> tuple[Table, str]:
     """A table and the name of its column of times; where several hold a time's year, month, day and hour, one in their
     place, which is named by them all.
 
@@ -45,14 +50,13 @@ def with_time_column(data: RawTable, place: str, wanted: str | None) -> tuple[Ra
     """
     names = data.column_names
     if wanted is None and _are_values(names):
-        data = _from_the_first_day(data.without_header())
+        data = data.without_header()
         names = data.column_names
         dated = [name for name in names if are_dates(data[name][:LOOKED_AT])]
         if len(dated) != 1:
-            first = _listed([str(values[0]) for values in data.columns.values()])
+            first = _listed([str(data[name][0]) for name in names])
             raise DataError(f"{place}: the first line holds values, {first}; write a line of names of columns above it")
-        return data, dated[0]
-    data = _from_the_first_day(data)
+        return _with_time_of_day(data, dated[0])
     if wanted is not None and wanted not in names and "," in wanted:
         parts = [column_of(names, place, "time", name.strip(), ()) for name in wanted.split(",")]
         return _joined(data, parts, place)
@@ -63,7 +67,7 @@ def with_time_column(data: RawTable, place: str, wanted: str | None) -> tuple[Ra
     if len(dated) > 1:
         dated = [name for name in dated if name in usual] or [name for name in dated if _rises(data[name])] or dated
     if len(dated) == 1:
-        return data, dated[0]
+        return _with_time_of_day(data, dated[0])
     if dated:
         raise DataError(f"{place}: which column is the time? {_listed(dated)} hold dates; name it with --time-column")
     parts = _parts(names, data)
@@ -74,7 +78,7 @@ def with_time_column(data: RawTable, place: str, wanted: str | None) -> tuple[Ra
             return joined, name
     if len(usual) == 1:
         return data, usual[0]
-    years = [name for name in names if _are_years(data[name])]
+    years = [name for name in names if _are_years(data[name], named=name.lower() in YEAR_COLUMNS)]
     named = [name for name in years if name.lower() in YEAR_COLUMNS] or [n for n in years if WITHOUT_NAME.fullmatch(n)]
     if len(named or years) == 1:
         return data, (named or years)[0]
@@ -82,16 +86,6 @@ def with_time_column(data: RawTable, place: str, wanted: str | None) -> tuple[Ra
     if not usual and len(counting) == 1:
         return data, counting[0]
     return data, column_of(names, place, "time", None, TIME_COLUMNS)
-
-
-def _from_the_first_day(data: RawTable) -> RawTable:
-    """Columns of periods, 2015-01-05/2015-01-11, as their first days."""
-    columns = dict[str, list[Any]]()
-    for name, values in data.columns.items():
-        periods = [PERIOD.fullmatch(value) if isinstance(value, str) else None for value in values]
-        first = [period[1] for period in periods if period is not None]
-        columns[name] = first if first and len(first) == len(periods) else values
-    return replace(data, columns=columns)
 
 
 def _are_values(names: Sequence[str]) -> bool:
@@ -102,8 +96,6 @@ def _are_values(names: Sequence[str]) -> bool:
 
 
 def _is_value(field: str) -> bool:
-    if PERIOD.fullmatch(field):
-        return True
     try:
         return np.isfinite(float(field)) or are_dates([field])
     except ValueError:
@@ -133,21 +125,53 @@ def _count_up(values: Sequence[object]) -> bool:
     return numbers is not None and len(numbers) > 2 and {*np.diff(numbers)} == {1}
 
 
-def _are_years(values: Sequence[object]) -> bool:
+def _are_years(values: Sequence[object], *, named: bool = False) -> bool:
     """Whether a column holds years that follow each other by one step, once or for one series after another."""
     years = _whole(values)
     if years is None or len(years) < 3 or years.min() < FIRST_YEAR or years.max() > LAST_YEAR:
         return False
     steps = np.diff(years)
+    if named:  # one series above another, or one beside another
+        return len(np.unique(years)) >= 3 and len(np.unique(np.diff(np.unique(years)))) == 1
     return bool((steps != 0).all()) and len({*steps[steps > 0]}) == 1 and int((steps < 0).sum()) * 2 < len(steps)
 
 
-def _parts(names: Sequence[str], data: RawTable) -> list[str]:
+def _with_time_of_day(data: Table, date: str) -> tuple[Table, str]:
+    """A table and its column of times: of days, joined with the column of the time of day beside them, if there is
+    one.
+    """
+    if len(data) == 0 or any(":" in str(value) for value in data[date][:LOOKED_AT]):
+        return data, date
+    columns = [name for name in data.column_names if name != date and _are_times_of_day(name, data[name], data[date])]
+    return _joined(data, [date, columns[0]], "") if len(columns) == 1 else (data, date)
+
+
+def _are_times_of_day(name: str, values: Sequence[object], dates: Sequence[object]) -> bool:
+    """Whether a column holds the time of day: as 18:00; or by its name and as whole numbers that are the same on most
+    days, of which there are as many as a day has hours or periods.
+    """
+    if all(CLOCK_OF_DAY.fullmatch(str(value).strip()) for value in values[:LOOKED_AT]):
+        return all(CLOCK_OF_DAY.fullmatch(str(value).strip()) for value in values)
+    numbers = _whole(values) if _letters(name) in (*HOUR_COLUMNS, *PERIOD_COLUMNS) else None
+    if numbers is None or numbers.min() not in (0, 1) or len(set(map(str, dates))) == len(dates):
+        return False
+    return _periods_a_day(numbers) is not None
+
+
+def _periods_a_day(numbers: np.ndarray) -> int | None:
+    """The periods that part a day, of which numbers are all, from 0 or from 1 on; None where they are others."""
+    different = np.unique(numbers)
+    count = len(different)
+    # The days on which clocks change have an hour more, which grid operators number too.
+    return next((periods for periods in DAY_PERIODS if periods <= count <= periods + periods // 24), None)
+
+
+def _parts(names: Sequence[str], data: Table) -> list[str]:
     """Columns of a year, a month and so on, as far as there is each of them."""
     parts = list[str]()
     for usual, least, most in PARTS.values():
         columns = [name for name in names if _letters(name) in usual]
-        numbers = _whole(data[columns[0]]) if len(columns) == 1 else None
+        numbers = _part_numbers(data[columns[0]]) if len(columns) == 1 else None
         if numbers is None or numbers.min() < least or numbers.max() > most:
             break
         parts.append(columns[0])
@@ -161,28 +185,78 @@ def _parts(names: Sequence[str], data: RawTable) -> list[str]:
 
 
 def _letters(name: str) -> str:
-    return re.sub(r"[^a-z]", "", name.lower())
+    return re.sub(r"[\W\d_]", "", name.lower())
 
 
-def _joined(data: RawTable, parts: Sequence[str], place: str) -> tuple[RawTable, str]:
+def _joined(data: Table, parts: Sequence[str], place: str) -> tuple[Table, str]:
     """The table with one column of dates in the place of several, which are in any order where their names tell it."""
     usual_names = [usual for usual, *_ in (*PARTS.values(), *PARTS_OF_YEARS.values())]
     ranks = {name: next((n for n, usual in enumerate(usual_names) if _letters(name) in usual), None) for name in parts}
     if None not in ranks.values():
         parts = sorted(parts, key=lambda name: ranks[name] or 0)
-    numbers = [_whole(data[name]) for name in parts]
+    joined = ", ".join(parts)
+    if len(parts) == 2 and are_dates(data[parts[0]][:LOOKED_AT]):
+        texts = _dates_with_time_of_day(data[parts[0]], data[parts[1]], f"{place}: column {parts[1]!r}")
+    else:
+        texts = _dates_of_parts(data, parts, place)
+    columns = {name: values for name, values in data.columns.items() if name not in parts}
+    return Table({joined: texts, **columns}, data.class_names, data.sha256, data.types, data.dialect), joined
+
+
+def _dates_with_time_of_day(dates: Sequence[object], values: Sequence[object], where: str) -> list[str]:
+    """Days with their time of day. Numbers from 1 on are the hours or periods that end then, 24 the end of the day;
+    those from 0 on begin then.
+
+    Raises:
+        DataError: the values are no times of day.
+    """
+    if all(CLOCK_OF_DAY.fullmatch(str(value).strip()) for value in values):
+        return [f"{date} {str(value).strip()}" for date, value in zip(dates, values, strict=True)]
+    numbers = _whole(values)
+    periods = (
+        None
+        if numbers is None
+        else _periods_a_day(numbers) or (24 if 0 <= numbers.min() <= numbers.max() <= 24 else None)
+    )
+    if numbers is None or periods is None:
+        raise DataError(f"{where}: must hold the time of day, as 18:00, or hours from 0 to 23 or 1 to 24")
+    if numbers.min() == 1:
+        LOG.info("%s: 1 to %d are read as periods that end then, %d at 24:00", where, periods, periods)
+    minutes = numbers * (24 * 60 // periods)
+    return [f"{date} {minute // 60:02}:{minute % 60:02}" for date, minute in zip(dates, minutes.tolist(), strict=True)]
+
+
+def _part_numbers(values: Sequence[object]) -> np.ndarray | None:
+    """Whole numbers, or the numbers of months that are named; None of others."""
+    numbers = _whole(values)
+    if numbers is not None:
+        return numbers
+    months = [MONTH_NUMBERS.get(str(value).strip().rstrip(".").casefold()) for value in values]
+    return np.array(months) if None not in months else None
+
+
+MONTH_NUMBERS = {
+    name.casefold(): number for words in (MONTHS, tuple(month[:3] for month in MONTHS))
+    for number, name in enumerate(words, start=1)
+} | {f"{number}월": number for number in range(1, 13)}  # fmt: skip
+
+
+def _dates_of_parts(data: Table, parts: Sequence[str], place: str) -> list[str]:
+    """Dates of their year, month and so on, or of a year and its week or quarter.
+
+    Raises:
+        DataError: a column is no part of a time.
+    """
+    numbers = [_part_numbers(data[name]) for name in parts]
     for name, column in zip(parts, numbers, strict=True):
         if column is None:
             raise DataError(f"{place}: column {name!r}: must hold whole numbers, to be a part of a time")
-    joined = ", ".join(parts)
     of_year = [form for usual, _, form in PARTS_OF_YEARS.values() if _letters(parts[-1]) in usual and len(parts) == 2]
     marks = ("", "-", "-", " ", ":", ":")
     rows = zip(*(column.tolist() for column in numbers if column is not None), strict=True)
-    texts = [
+    return [
         f"{row[0]}{of_year[0].format(row[1])}" if of_year else
         "".join(f"{mark}{number:02}" for mark, number in zip(marks, row, strict=False))
         + (":00" if len(row) == 4 else "")
         for row in rows
     ]  # fmt: skip
-    columns = {name: values for name, values in data.columns.items() if name not in parts}
-    return RawTable({**columns, joined: texts}, data.class_names, types=data.types), joined

@@ -4,16 +4,18 @@ its times are written.
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from itertools import chain
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 from zoneinfo import available_timezones
 
 import numpy as np
 
-from gatedrnn.data.date_forms import (
+from gatedrnn.errors import DataError
+from gatedrnn.tables.date_forms import (
     PATTERNS,
     dates_by,
     follows,
@@ -23,9 +25,9 @@ from gatedrnn.data.date_forms import (
     shown,
     written_by,
 )
-from gatedrnn.data.series.fields import MISSING, SHOWN, Place
-from gatedrnn.data.settings import Order
-from gatedrnn.errors import DataError
+from gatedrnn.tables.numbers import SHOWN, Place
+from gatedrnn.tables.options import MISSING, Order
+from gatedrnn.tables.time_texts import plain_texts
 
 CLOCK = re.compile(r"(\d{1,6}):([0-5]\d)(?::([0-5]\d(?:\.\d{1,9})?))?")
 DATE = re.compile(
@@ -45,6 +47,11 @@ MIN_ROWS = 10
 """The rows from which times that are numbers follow a pattern of dates by chance no longer."""
 MAX_SLIPS = 0.1
 """The largest part of a column's rows that may be mistyped and so not follow its pattern."""
+EXCEL_DAY_0 = np.datetime64("1899-12-30", "ns")
+FIRST_SERIAL, LAST_SERIAL = 20_000, 80_000
+"""Excel's numbers of days between 1954 and 2119."""
+PERIOD_DAYS = ((28, 31), (90, 92), (181, 184), (365, 366))
+"""The days of a month, a quarter, a half year and a year: the fewest and the most."""
 EPOCHS = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
 """Units of numbers that count from 1970, by numpy's name."""
 FIRST_EPOCH, LAST_EPOCH = np.array(["1990", "2100"], "datetime64[Y]")
@@ -70,7 +77,7 @@ class TimeForm:
     hours: bool = False
     """Whether dates have the time of day is written."""
     since_1970: str | None = None
-    """The unit that dates count which are whole numbers."""
+    """The unit that dates count which are whole numbers; "excel" of days since 1899-12-30."""
     marks: str = "- "
     """The marks of dates: between year and month, and between day and hour."""
 
@@ -78,7 +85,12 @@ class TimeForm:
         if self.kind != "dates":
             return "hours and minutes" if self.kind == "clock" else "numbers"
         form = "" if self.pattern is None else f" as {shown(self.pattern)}"
-        form += "" if self.since_1970 is None else f" as {EPOCHS[self.since_1970]} since 1970"
+        if self.since_1970 is not None:
+            form += (
+                " as Excel's numbers of days"
+                if self.since_1970 == "excel"
+                else f" as {EPOCHS[self.since_1970]} since 1970"
+            )
         return f"dates{form}" + ("" if self.zone is None else f" in {self.zone}" if "/" in self.zone else
                                   " in UTC" if self.zone == "Z" else f" at {self.zone}")  # fmt: skip
 
@@ -98,6 +110,8 @@ class TimeForm:
         decimals = max(self.decimals, _decimals_of_seconds(times))
         if self.kind == "clock":
             return [_clock_written(int(moment), decimals) for moment in times.astype(np.int64)]
+        if self.since_1970 == "excel":
+            return list(((times - EXCEL_DAY_0) // np.timedelta64(1, "D")).tolist())
         if self.since_1970 is not None:
             return list(times.astype(f"datetime64[{self.since_1970}]").astype(np.int64).tolist())
         wall = self.local(times)
@@ -106,7 +120,8 @@ class TimeForm:
 
             by_pattern = [written_by(self.pattern, moment) for moment in pd.DatetimeIndex(wall)]
             again = dates_by(self.pattern, by_pattern)
-            if again is not None and (again == wall).all():  # no days between months
+            same = again is not None and (again == wall).all()
+            if same or ("{yy}" in self.pattern and again is not None and _same_but_century(again, wall)):
                 return list(by_pattern)
         unit: Any = UNITS[decimals] if self.hours or (wall != wall.astype("datetime64[D]")).any() else "D"
         texts = [str(text).replace("T", self.marks[1]) for text in np.datetime_as_string(wall, unit=unit)]
@@ -146,6 +161,12 @@ class Times(NamedTuple):
             return [self]
         return [Times(self.instants, replace(self.form, instants=True)), self]
 
+    def _shifted(self, rows: np.ndarray) -> "Times":
+        """The times with some rows a day later: those that are written as 24:00."""
+        day = np.where(rows, np.timedelta64(1, "D"), np.timedelta64(0, "D"))
+        form = replace(self.form, hours=True)
+        return Times(self.values + day, form, None if self.instants is None else self.instants + day)
+
     @property
     def unit(self) -> str:
         """The unit of `hours`."""
@@ -179,23 +200,25 @@ def read_times(values: Sequence[object], place: Place, order: Order | None = Non
             raise DataError(f"{place(row)}: there is no time")
     if not texts:
         return Times(np.empty(0), TimeForm())
+    texts, late = plain_texts(texts)
     if CLOCK.fullmatch(texts[0]):
         return _clocks(texts, place)
     times = _patterned(texts, place, order)
     if times is None and _is_number(texts[0]):
         times = _numbers(texts, place)
-    return times or _dates(values, texts, place)
+    times = times or _dates(values, texts, place)
+    return times._shifted(late) if late.any() else times
 
 
 def are_dates(values: Sequence[object]) -> bool:
     """Whether every field is a date, with year, month and day, or all are as one of `PATTERNS`."""
-    texts = [_text(value) for value in values]
+    texts, _ = plain_texts([_text(value) for value in values])
     if not texts or not (DATE.fullmatch(texts[0].replace("/", "-")) or any(_fitting(texts[:1]))):
         return False
-    try:
-        return read_times(values, str).form.kind == "dates"
-    except DataError:
-        return False
+    for order in (None, *get_args(Order)):  # of days that may be months, some are dates by one order alone
+        with suppress(DataError):
+            return read_times(values, str, order).form.kind == "dates"
+    return False
 
 
 def _text(value: object) -> str:
@@ -222,7 +245,7 @@ def _numbers(texts: list[str], place: Place) -> Times:
     except ValueError:
         pass
     else:
-        return _since_1970(whole) or Times(whole, TimeForm())
+        return _since_1970(whole) or _excel_days(whole) or Times(whole, TimeForm())
     numbers = np.empty(len(texts))
     for row, text in enumerate(texts):
         if not _is_number(text):
@@ -246,6 +269,22 @@ def _since_1970(times: np.ndarray) -> Times | None:
                 times.astype(f"datetime64[{unit}]").astype("datetime64[ns]"), TimeForm("dates", since_1970=unit)
             )
     return None
+
+
+def _excel_days(times: np.ndarray) -> Times | None:
+    """Whole numbers that are dates as Excel counts them: those whose steps are as unequal as those of months."""
+    steps = np.diff(np.unique(times))
+    few, most = (int(steps.min(initial=1 << 40)), int(steps.max(initial=0)))
+    if (
+        len(steps) < MIN_ROWS - 1
+        or few == most
+        or not any(least <= few and most <= last for least, last in PERIOD_DAYS)
+    ):
+        return None
+    if times.min() < FIRST_SERIAL or times.max() > LAST_SERIAL:
+        return None
+    days = EXCEL_DAY_0 + times.astype("timedelta64[D]").astype("timedelta64[ns]")
+    return Times(days, TimeForm("dates", since_1970="excel"))
 
 
 def decimals_of(times: np.ndarray) -> int:
@@ -279,13 +318,25 @@ def _patterned(texts: list[str], place: Place, order: Order | None) -> Times | N
         pattern: int((np.diff(days_by_pattern[pattern]) <= np.timedelta64(0)).sum()) for pattern in by_order.values()
     }
     best = [pattern for pattern, count in falls.items() if count == min(falls.values())]
-    asked = {str(days_by_pattern[pattern][0])[:10]: "-".join(order_of(pattern)) for pattern in best}
-    if len(asked) > 1:
-        raise DataError(
-            f"{place(0)}: {texts[0]} may be {' or '.join(asked)}, and no row tells; give --date-order "
-            f"{' or --date-order '.join(asked.values())}"
-        )
+    # Hours one after another by one order are hours of some days of all months by the other.
+    hours = [pattern for pattern in best if _are_even_hours(days_by_pattern[pattern])]
+    best = hours if len(hours) == 1 else best
+    for other in best[1:]:
+        unlike = np.flatnonzero(days_by_pattern[other] != days_by_pattern[best[0]])
+        if len(unlike):
+            row = int(unlike[0])
+            both = (best[0], other)
+            dates = {str(days_by_pattern[pattern][row])[:10]: "-".join(order_of(pattern)) for pattern in both}
+            raise DataError(
+                f"{place(row)}: {texts[row]} may be {' or '.join(dates)}, and no row tells; give --date-order "
+                f"{' or --date-order '.join(dates.values())}"
+            )
     return Times(days_by_pattern[best[0]], TimeForm("dates", best[0])) if best else None
+
+
+def _are_even_hours(times: np.ndarray) -> bool:
+    steps = np.unique(np.diff(np.unique(times)))
+    return len(steps) == 1 and bool(steps[0] < np.timedelta64(1, "D"))
 
 
 def _check_no_slip(texts: list[str], place: Place, patterns: Iterable[str], pattern_of_all: str | None = None) -> None:
@@ -392,6 +443,55 @@ def _zoned(wall: np.ndarray, offsets: Sequence[str | None], form: TimeForm, name
     return Times(instants, replace(form, zone="Z"), instants)
 
 
+def localized(times: Times, zone: str, series: np.ndarray, place: str) -> Times:
+    """Dates without an offset as those of a zone. Of an hour that comes twice the first is before the clocks go back.
+
+    Args:
+        times: dates.
+        zone: a name such as Europe/Berlin.
+        series: (rows,), the number of the series of each row, whose hours come twice by itself.
+        place: the file, for messages.
+
+    Raises:
+        DataError: there is no such zone, or the dates are not of its clocks.
+    """
+    import pandas as pd
+
+    index = pd.DatetimeIndex(times.values)
+    again = pd.MultiIndex.from_arrays([series, index]).duplicated()
+    try:
+        zoned = index.tz_localize(zone, ambiguous=~again, nonexistent="shift_forward")
+    except (KeyError, ValueError, OSError) as error:
+        raise DataError(f"{place}: --zone {zone}: {error}; give a name such as Europe/Berlin") from error
+    instants = np.asarray(zoned.tz_convert("UTC").tz_localize(None), "datetime64[ns]")
+    return Times(times.values, replace(times.form, zone=zone), instants)
+
+
+def zone_of_turning_clocks(wall: np.ndarray) -> str | None:
+    """The zone whose clocks go back where times of one series come again, one after the other, and then go on; None
+    where they do so nowhere, or no zone's do.
+
+    Args:
+        wall: (rows,), datetime64[ns], as they stand in the file.
+    """
+    import pandas as pd
+
+    steps = np.diff(wall)
+    back = steps <= np.timedelta64(0)
+    # Clocks go back by an hour or half of one, twice in a table of days of no year.
+    if not back.any() or steps.min() < -np.timedelta64(1, "h") or back.sum() > 1 + len(wall) // 24:
+        return None
+    index = pd.DatetimeIndex(wall)
+    for zone in (*USUAL_ZONES, *sorted(available_timezones())):
+        try:
+            instants = index.tz_localize(zone, ambiguous="infer", nonexistent="raise")
+        except (KeyError, ValueError, OSError):  # "Factory" and other names that are no zones
+            continue
+        if instants.is_monotonic_increasing and instants.is_unique:
+            return zone
+    return None
+
+
 def joined_form(before: tuple[TimeForm, np.ndarray], after: tuple[TimeForm, np.ndarray]) -> TimeForm:
     """The form in which a series of dates that goes on in another file writes its times: in the zone in which both have
     their offsets.
@@ -430,6 +530,11 @@ def _minutes(offset: str) -> int:
         return 0
     digits = offset[1:].replace(":", "").ljust(4, "0")
     return (-1 if offset[0] == "-" else 1) * (60 * int(digits[:2]) + int(digits[2:]))
+
+
+def _same_but_century(one: np.ndarray, other: np.ndarray) -> bool:
+    parts = (np.datetime_as_string(times, unit="s") for times in (one, other))
+    return all(first[2:] == second[2:] for first, second in zip(*parts, strict=True))
 
 
 def _offset_written(minutes: int) -> str:

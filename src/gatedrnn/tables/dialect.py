@@ -1,0 +1,499 @@
+"""The dialect of a CSV or TSV file: its encoding, its separator, and the lines above and below the table.
+
+pyarrow reads the rows. What it has no word for is decided here: which lines are no part of the table, which encoding
+and separator a file has, and that a quotation mark that is not closed is refused and swallows no row.
+"""
+
+import codecs
+import csv
+import io
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from itertools import islice
+from typing import Any, Literal, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import csv as arrow_csv
+
+from gatedrnn.errors import DataError
+from gatedrnn.tables.options import AS_SHOWN, MISSING, DialectOptions
+
+Content = Any
+"""The bytes of a file, or its memory map."""
+SEPARATORS = {".csv": ",", ".tsv": "\t"}
+"""The usual separator by the ending of a file."""
+CANDIDATES = (",", ";", "\t", "|")
+SAMPLE_BYTES, SAMPLE_ROWS = 1 << 20, 200
+"""The part of a file that shows its separator and the lines above its table."""
+BLOCK = 1 << 24
+"""Bytes that pyarrow parses at a time; a row is shorter."""
+CHECKED_BYTES = 1 << 22
+"""Bytes that are checked at a time: a check of a large file takes little memory."""
+EXCEL = re.compile(rb"\s*\"?sep=(\t|[^\s\"])\"?\s*", re.IGNORECASE)
+"""The first line of a file in which Excel notes the separator."""
+MARKS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+"""Byte order marks, and the encodings that they announce."""
+EAST_ASIAN = {
+    "cp949": (rb"[\xb0-\xc8][\xa1-\xfe]", 0.9), "cp932": (rb"[\x82\x83][\x40-\xfc]", 0.5),
+    "gb18030": (rb"[\xb0-\xd7][\xa1-\xfe]", 0.7),
+}  # fmt: skip
+"""Encodings of two bytes a character, the common letters of each (Hangul, kana, the first level of GB 2312), and the
+share of a text that they are at least."""
+MAX_COLUMNS = 10_000
+"""Columns of a table at most."""
+TOTALS = ("total", "totals", "grand total", "sum", "summe", "gesamt", "gesamtsumme", "합계", "총계", "계")
+"""First fields of a row of totals, in small letters."""
+
+
+class Dialect(NamedTuple):
+    """How a file writes its table."""
+
+    encoding: str = "utf-8"
+    separator: str = ","
+    above: tuple[str, ...] = ()
+    """Lines above the rows that are left out."""
+    below: tuple[str, ...] = ()
+    """Rows below the table that are left out."""
+
+    def notes(self, name: str) -> list[str]:
+        """Sentences on what a user may not expect.
+
+        Args:
+            name: of the file.
+        """
+        notes = list[str]()
+        if not self.encoding.startswith("utf"):
+            notes.append(f"{name}: not UTF-8, read as {self.encoding}; --encoding names another")
+        for lines, where, flag in ((self.above, "above", "; --skip-lines sets how many"), (self.below, "below", "")):
+            if lines:
+                count = f"{len(lines)} rows" if len(lines) > 1 else "1 row"
+                notes.append(f"{name}: {count} {where} the table left out: {lines[0]:.60}{flag}")
+        return notes
+
+
+class _Row(NamedTuple):
+    """A row of the sample."""
+
+    line: int
+    """The line in which it ends, from 1 on."""
+    fields: list[str]
+
+    @property
+    def filled(self) -> int:
+        return sum(bool(field.strip()) for field in self.fields)
+
+
+def parse(content: Content, ending: str, options: DialectOptions, place: str) -> tuple[pa.Table, Dialect]:
+    """Parse a whole CSV or TSV file into columns of text, without blank rows and columns.
+
+    Args:
+        content: the bytes of the file, or its memory map.
+        ending: ".csv" or ".tsv"; it decides between separators that fit alike, and whether fields may be quoted.
+        options: what the caller says.
+        place: the file, for messages.
+
+    Raises:
+        DataError: the file is binary, in another encoding, or without a row; a quotation mark is not closed; two
+            columns have one name; or a row has more or fewer fields than there are columns.
+    """
+    text = _opened(content, ending, options, place)
+    head = _head(_sample(text), options.skip_lines, place)
+    if text.quoted:
+        _check_quotes(text, place)
+    offset = next(islice(_line_ends(text.content), head.line - 1, None), len(text.content))
+    table, below = _read_rows(text._replace(content=memoryview(text.content)[offset:]), head, place)
+    table, more = _without_notes(_without_blanks(table, place), text.separator)
+    above = [text.separator.join(row).strip() for row in head.left_out]
+    return table, Dialect(text.encoding, text.separator, tuple(above), (*more, *below))
+
+
+def table_of_rows(rows: Sequence[list[str]], options: DialectOptions, place: str) -> tuple[pa.Table, Dialect]:
+    """The rows of a spreadsheet, all as wide as the sheet, as `parse` has those of a file.
+
+    Raises:
+        DataError: there is no row, or two columns have one name.
+    """
+    filled = [_Row(line, fields) for line, fields in enumerate(rows, start=1) if any(fields)]
+    head = _head(filled[:SAMPLE_ROWS], options.skip_lines, place)
+    body = [row.fields for row in filled if row.line > head.line]
+    columns = [pa.chunked_array([[row[place] for row in body]], pa.string()) for place in range(len(head.names))]
+    table, below = _without_notes(_without_blanks(pa.table(columns, head.names), place), " ")
+    return table, Dialect(above=tuple(" ".join(filter(None, row)) for row in head.left_out), below=tuple(below))
+
+
+def rows_of(content: Content, ending: str, place: str) -> Iterator[tuple[int, list[str]]]:
+    """The rows of a file that are not blank, of any width, each with the line in which it ends.
+
+    Raises:
+        DataError: the file is binary or in another encoding.
+    """
+    text = _opened(content, ending, AS_SHOWN, place)
+    lines = _reader(bytes(text.content).decode(), text.separator, text.quoted)
+    return ((text.skipped + lines.line_num, fields) for fields in lines if fields)
+
+
+class _Text(NamedTuple):
+    """A file in UTF-8, and how its rows are parted."""
+
+    content: Content
+    encoding: str
+    separator: str
+    quoted: bool
+    skipped: int
+    """Lines before the content: 1 where Excel notes the separator."""
+
+
+def _opened(content: Content, ending: str, options: DialectOptions, place: str) -> _Text:
+    content, encoding = _as_utf8(content, options.encoding, place)
+    quoted = ending == ".csv" or options.quoting
+    first_line = bytes(content[: next(_line_ends(content), len(content))])
+    # Excel notes the separator where it is not that of the country.
+    excel = EXCEL.fullmatch(first_line)
+    content = memoryview(content)[len(first_line) :] if excel else content
+    separator = options.separator or (excel[1].decode() if excel else None)
+    if separator is None:
+        separator = _separator(bytes(content[:SAMPLE_BYTES]).decode(errors="ignore"), SEPARATORS[ending], quoted)
+    return _Text(content, encoding, separator, quoted, int(excel is not None))
+
+
+class _Head(NamedTuple):
+    """The names of a table's columns."""
+
+    names: list[str]
+    line: int
+    """The last line above the rows."""
+    left_out: list[list[str]]
+    """Rows above the first row of values that name no column."""
+
+
+def _head(rows: Sequence[_Row], skip_lines: int | None, place: str) -> _Head:
+    """Find the header of a table.
+
+    Raises:
+        DataError: there is none, or it is wider than the rows.
+    """
+    check_width(max((len(row.fields) for row in rows), default=0), place)
+    if not any(row.filled for row in rows):
+        raise DataError(f"{place}: the file is empty but for blank lines")
+    header = _header(rows, place) if skip_lines is None else _header_below(rows, skip_lines, place)
+    end = header + (_second_headers(rows[header + 1 :]) if skip_lines is None else 0)
+    names = [name.strip() for name in rows[header].fields]
+    names[0] = names[0].lstrip("# ")
+    below = [row.fields for row in rows[end + 1 :]]
+    if below and all(len(fields) == len(names) + 1 for fields in below):
+        if not any(fields[-1].strip() for fields in below):
+            names = [*names, ""]
+        elif all(_is_value(fields[0]) for fields in below):  # R gives its row names no name
+            names = ["", *names]
+    return _Head(names, rows[end].line, [row.fields for row in (*rows[:header], *rows[header + 1 : end + 1])])
+
+
+def check_width(count: int, place: str) -> None:
+    """Refuse a table of more than `MAX_COLUMNS` columns, which no reader here is made for.
+
+    Raises:
+        DataError: it has more.
+    """
+    if count > MAX_COLUMNS:
+        raise DataError(
+            f"{place}: has {count:,} columns, at most {MAX_COLUMNS:,} are read; keep those of text and label"
+        )
+
+
+def check_names(names: Sequence[str], place: str) -> None:
+    """Refuse two columns of one name.
+
+    Raises:
+        DataError: there are two.
+    """
+    twice = next((name for name, count in Counter(names).items() if count > 1), None)
+    if twice is not None:
+        raise DataError(f"{place}: two columns have the same name, {twice!r}")
+
+
+def _as_utf8(content: Content, encoding: str | None, place: str) -> tuple[Content, str]:
+    """The content in UTF-8 without a byte order mark, and the encoding of the file."""
+    mark = next((mark for mark in MARKS if content[: len(mark)] == mark), b"")
+    encoding, fault = encoding or MARKS.get(mark), None
+    if not (encoding or "").lower().replace("_", "-").startswith(("utf-16", "utf-32")):
+        zero = next((at + found for at, part in _parts(content) if (found := part.find(b"\0")) >= 0), None)
+        if zero is not None:
+            line = _line_of(content, zero)
+            raise DataError(f"{place}: line {line} holds a zero byte; this looks like a binary file")
+        fault = _fault_of_utf8(content)
+    if encoding is None:
+        encoding = "utf-8" if fault is None else _guessed_encoding(bytes(content))
+    if encoding is None or (encoding.lower() in ("utf-8", "utf8") and fault is not None):
+        line = _line_of(content, fault or 0)
+        raise DataError(f"{place}: line {line} is not UTF-8; name the encoding with --encoding, or mend a binary file")
+    if encoding.lower() in ("utf-8", "utf8"):
+        return (memoryview(content)[len(mark) :] if mark else content), "utf-8"
+    try:
+        return bytes(content[len(mark) :]).decode(encoding).encode(), encoding
+    except (UnicodeDecodeError, LookupError) as error:
+        raise DataError(f"{place}: cannot be read as {encoding}: {error}; name another with --encoding") from error
+
+
+def _guessed_encoding(content: bytes) -> str | None:
+    """The encoding of bytes that are not UTF-8: one of two bytes a character whose letters most of them are, else that
+    of Windows in Western Europe; None where they are no text in it."""
+    runs = re.findall(rb"[\x80-\xff]+", content[:SAMPLE_BYTES])
+    alone = sum(len(run) == 1 for run in runs)  # a letter of a European word, between others of ASCII
+    for encoding, (letters, share) in EAST_ASIAN.items() if 2 * alone < sum(map(len, runs)) else ():
+        with suppress(UnicodeDecodeError):
+            foreign = re.sub(r"[\0-\x7f]", "", content.decode(encoding))
+            if len(re.findall(letters, content)) >= share * len(foreign):
+                return encoding
+    with suppress(UnicodeDecodeError):
+        content.decode("cp1252")
+        return "cp1252"
+    return None
+
+
+def _parts(content: Content) -> Iterator[tuple[int, bytes]]:
+    """The content in parts that are small, each with its offset."""
+    for at in range(0, len(content), CHECKED_BYTES):
+        yield at, bytes(content[at : at + CHECKED_BYTES])
+
+
+def _fault_of_utf8(content: Content) -> int | None:
+    """The offset of the first byte that is no UTF-8."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    done = 0
+    try:
+        for _, part in _parts(content):
+            decoder.decode(part)
+            done += len(part)
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError as error:
+        return done + error.start
+    return None
+
+
+def _line_of(content: Content, offset: int) -> int:
+    return 1 + sum(1 for end in _line_ends(content) if end <= offset)
+
+
+def _line_ends(content: Content) -> Iterator[int]:
+    """The offset behind each line."""
+    return (match.end() for match in re.finditer(rb"\r\n|\n|\r", content))
+
+
+def _separator(sample: str, usual: str, quoted: bool) -> str:
+    """The mark that parts most rows into as many fields, of which there are two or more."""
+
+    def alike(separator: str) -> tuple[int, bool]:
+        lines = _reader(sample, separator, quoted, strict=True)
+        try:
+            rows = [fields for fields in islice(lines, SAMPLE_ROWS) if fields]
+        except csv.Error:  # text behind a closing quotation mark, which another separator may explain
+            return 0, separator == usual
+        # One half of a quoted field shows that the separator stands within quotation marks.
+        halved = (any(field.count('"') % 2 for field in fields) for fields in rows)
+        counts = Counter(len(fields) for fields, half in zip(rows, halved, strict=True) if not half)
+        return max((number for count, number in counts.items() if count > 1), default=0), separator == usual
+
+    return max((usual, *CANDIDATES), key=alike)
+
+
+def _reader(text: str, separator: str, quoted: bool, *, strict: bool = False) -> Any:
+    csv.field_size_limit(sys.maxsize)  # the default refuses a long text
+    quoting: Literal[0, 3] = csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE
+    return csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=strict, quoting=quoting)
+
+
+def _sample(text: _Text) -> list[_Row]:
+    """The first rows of a file that hold anything."""
+    sample = bytes(text.content[:SAMPLE_BYTES]).decode(errors="ignore")
+    lines = _reader(sample, text.separator, text.quoted)
+    return list(islice((_Row(lines.line_num, fields) for fields in lines if fields), SAMPLE_ROWS))
+
+
+def _header(rows: Sequence[_Row], place: str) -> int:
+    """The row that names the columns: the first that is as wide as most rows and mostly filled."""
+    counts = Counter(len(row.fields) for row in rows)
+    width = max(counts, key=lambda count: (counts[count], count))
+    typical = Counter(row.filled for row in rows).most_common(1)[0][0]
+    for number, row in enumerate(rows):
+        is_comment = row.fields[0].startswith("#") and not _holds_values(rows[number + 1 : number + 2])
+        is_title = bool(row.fields[0].strip()) and (row.filled == 1 < typical or row.filled * 2 < typical)
+        if is_comment or is_title or not row.filled:
+            continue
+        if len(row.fields) >= width - 1:
+            if len(row.fields) > width:
+                following = rows[number + 1]
+                raise DataError(
+                    f"{place}: line {following.line}: must have {len(row.fields)} fields as the first line, got "
+                    f"{len(following.fields)}; where the table begins further below, give --skip-lines"
+                )
+            return number
+    return 0
+
+
+def _header_below(rows: Sequence[_Row], lines: int, place: str) -> int:
+    header = next((number for number, row in enumerate(rows) if row.line > lines), None)
+    if header is None:
+        raise DataError(f"{place}: --skip-lines {lines} leaves no line")
+    return header
+
+
+def _holds_values(rows: Sequence[_Row]) -> bool:
+    return any(any(map(_is_value, row.fields)) for row in rows)
+
+
+def _is_value(field: str) -> bool:
+    """Whether a field looks like a number or a date."""
+    digits = sum(map(str.isdecimal, field))
+    return digits > 0 and digits * 2 >= sum(map(str.isalnum, field))
+
+
+def _second_headers(rows: Sequence[_Row]) -> int:
+    """The rows below the header that are part of it: units, or further names, above columns of numbers and dates."""
+    count = 0
+    while len(rows) > count + 1:
+        above, *others = (row.fields for row in rows[count : count + 20])
+        width = len(above)
+        values = [
+            column for column in range(width)
+            if sum(len(row) == width and _is_value(row[column]) for row in others) * 10 > 8 * len(others)
+        ]  # fmt: skip
+        words = [above[column].strip() for column in values]
+        if any(any(map(str.isdecimal, word)) for word in words) or all(word.lower() in MISSING for word in words):
+            return count
+        if len(values) < 2 and not re.fullmatch(r"[\[(].*[\])]", words[0]):
+            return count
+        count += 1
+    return 0
+
+
+def _check_quotes(text: _Text, place: str) -> None:
+    """Check that each field that begins with a quotation mark ends with one, as csv's strict reader does.
+
+    Raises:
+        DataError: one does not; the line in which its row begins is named.
+    """
+    content, separator = text.content, text.separator.encode()
+    if not any(b'"' in part for _, part in _parts(content)):
+        return
+    before, after = separator + b"\r\n", re.escape(separator)
+    field = re.compile(rb'"[^"]*(?:""[^"]*)*"(?=[\r\n]|' + after + rb"|\Z)")
+    at = 0
+    for quote in re.finditer(b'"', content):
+        if quote.start() < at or (quote.start() and content[quote.start() - 1] not in before):
+            continue
+        closed = field.match(content, quote.start())
+        if closed is None:
+            raise DataError(
+                f"{place}: cannot be read as csv: the row that begins in line "
+                f"{text.skipped + _line_of(content, quote.start())}: a quotation mark is not closed, or text follows it"
+            )
+        at = closed.end()
+
+
+def _read_rows(text: _Text, head: _Head, place: str) -> tuple[pa.Table, list[str]]:
+    """The rows below the header, as text, and notes below them."""
+    numbered = [str(number) for number in range(len(head.names))]  # names may be equal until blank columns are gone
+    invalid = list[Any]()
+
+    def note(row: Any) -> str:
+        invalid.append(row)
+        return "skip"
+
+    if not len(text.content):  # pyarrow refuses an empty file
+        return pa.table([pa.array([], pa.string())] * len(numbered), head.names), []
+    try:
+        table = arrow_csv.read_csv(
+            pa.BufferReader(pa.py_buffer(text.content)),
+            # One thread: of several, pyarrow does not number rows that it refuses.
+            arrow_csv.ReadOptions(use_threads=False, column_names=numbered, block_size=BLOCK),
+            arrow_csv.ParseOptions(
+                delimiter=text.separator, quote_char='"' if text.quoted else False, newlines_in_values=text.quoted,
+                invalid_row_handler=note,
+            ),
+            arrow_csv.ConvertOptions(
+                check_utf8=False, column_types=dict.fromkeys(numbered, pa.string()), strings_can_be_null=False
+            ),
+        )  # fmt: skip
+    except pa.ArrowInvalid as error:
+        raise DataError(f"{place}: cannot be read as csv: {error}") from error
+    below, rows = list[str](), table.num_rows + len(invalid)
+    while invalid and invalid[-1].number == rows:
+        fields = next(_reader(invalid[-1].text, text.separator, text.quoted))
+        if len(fields) > len(numbered) or not is_note(fields):
+            break
+        rows -= 1
+        below.insert(0, " ".join(fields).strip())
+        invalid.pop()
+    if invalid:
+        # pyarrow counts rows, people count lines: a quoted field may go over several.
+        lines = _reader(bytes(text.content).decode(), text.separator, text.quoted)
+        next(islice((fields for fields in lines if fields), invalid[0].number - 1, None))
+        raise DataError(
+            f"{place}: line {text.skipped + head.line + lines.line_num}: must have {len(numbered)} fields as the first "
+            f"line, got {invalid[0].actual_columns}"
+        )
+    return table.rename_columns(head.names), below
+
+
+def is_note(row: Sequence[str]) -> bool:
+    """Whether a row is words in one field; a number or a date is the begin of a row that was cut off."""
+    filled = [field for field in row if field.strip()]
+    letters, digits = (sum(map(is_of, "".join(filled))) for is_of in (str.isalpha, str.isdecimal))
+    return not filled or (len(filled) == 1 and letters > max(digits, 3))
+
+
+def _blank(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    return pc.equal(pc.utf8_trim_whitespace(column), "")
+
+
+def _without_blanks(table: pa.Table, place: str) -> pa.Table:
+    """The table without rows that hold nothing, and without columns that have no name and hold nothing."""
+    blank = None
+    # A table whose first columns are full has no blank row: most stop at the first.
+    for column in table.columns:
+        blank = _blank(column) if blank is None else pc.and_(blank, _blank(column))
+        if not pc.any(blank).as_py():
+            break
+    else:
+        table = table.filter(pc.invert(blank))
+    held = [
+        number for number, name in enumerate(table.column_names)
+        if name or not pc.all(_blank(table.column(number))).as_py()
+    ]  # fmt: skip
+    if len(held) < table.num_columns:
+        table = table.select(held)
+    check_names(table.column_names, place)
+    return table
+
+
+def _without_notes(table: pa.Table, separator: str) -> tuple[pa.Table, list[str]]:
+    """The table without the rows below it that are notes, filled up with empty fields, or totals."""
+    notes = list[str]()
+    while table.num_rows > 1 and table.num_columns > 1:
+        row = [column[-1].as_py() for column in table.columns]
+        if not (_is_note_below(row, table) or _is_total(row, table)):
+            break
+        notes.insert(0, separator.join(row).strip(separator + " "))
+        table = table.slice(0, table.num_rows - 1)
+    return table, notes
+
+
+def _is_note_below(row: Sequence[str], table: pa.Table) -> bool:
+    """Whether a row is a note below numbers or dates."""
+    place = next((place for place, field in enumerate(row) if field.strip()), 0)
+    others = table.column(place)[:SAMPLE_ROWS].to_pylist()[:-1]
+    return is_note(row) and sum(map(_is_value, others)) * 2 > len(others)
+
+
+def _is_total(row: Sequence[str], table: pa.Table) -> bool:
+    """Whether a row holds a word such as "Total", which no other row has there, and numbers."""
+    place = next((place for place, field in enumerate(row) if field.strip()), 0)
+    numbers = [field for field in row[place + 1 :] if field.strip()]
+    return (
+        row[place].strip().rstrip(":").lower() in TOTALS and bool(numbers) and all(map(_is_value, numbers))
+        and pc.sum(pc.equal(table.column(place), row[place])).as_py() == 1
+    )  # fmt: skip

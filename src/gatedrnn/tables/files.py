@@ -1,0 +1,533 @@
+"""Files of tables, whatever their format, as one table; and the roles that columns have by their names."""
+
+import hashlib
+import json
+import logging
+import mmap
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime, time
+from functools import wraps
+from glob import glob, has_magic
+from itertools import islice, repeat
+from pathlib import Path
+from time import time_ns
+from typing import Any, Concatenate, Literal, NamedTuple, ParamSpec, TypeAlias, TypeVar, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from gatedrnn.errors import DataError, Error, is_panic, reason
+from gatedrnn.tables.dialect import (
+    SEPARATORS,
+    Content,
+    check_names,
+    check_width,
+    parse,
+    rows_of,
+    table_of_rows,
+)
+from gatedrnn.tables.options import AS_SHOWN, DialectOptions
+from gatedrnn.tables.sheets import bounded
+from gatedrnn.tables.table import (
+    WRITTEN_HALF,
+    Table,
+    classes_in,
+    type_named,
+    type_of_json,
+    values_of_column,
+    with_whole_characters,
+    without_periods,
+)
+from gatedrnn.unpacking import BoundedGzip, check_table, parquet_batches
+
+LOG = logging.getLogger("gatedrnn")
+Given = ParamSpec("Given")
+Found = TypeVar("Found")
+Kind: TypeAlias = Literal["json", "parquet"]
+SHOWN = 30
+"""Columns that a message names, at most."""
+FORMATS = {
+    ".csv": "csv", ".tsv": "csv", ".jsonl": "json", ".json": "json", ".parquet": "parquet",
+    **dict.fromkeys((".xlsx", ".xlsm", ".xls", ".ods"), "sheet"),
+}  # fmt: skip
+"""The formats of tables by their endings; a CSV or TSV may be packed, as .csv.gz."""
+FILE = "(file)"
+"""The column of a folder's tables that has the name of each, without its ending."""
+MAX_FOOTER = 1 << 24
+"""Bytes of a Parquet file's footer at most: it grows with columns times groups of rows, and is read as a whole."""
+FLAGS = {
+    "series": "--series-column", "time": "--time-column", "label": "--label-column", "text": "--text-column",
+    "target": "--target",
+}  # fmt: skip
+"""The flag that names each column."""
+NESTED = (dict, list, bytes)
+
+
+@contextmanager
+def in_a_sentence(path: Path) -> Iterator[None]:
+    """The boundary of all readers: whatever fails within leaves as an error of this package that names the file.
+
+    Raises:
+        DataError: reading failed in a way that no reader foresaw.
+    """
+    try:
+        yield
+    except Error:
+        raise
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read: {(error.strerror or reason(error)).lower()}") from error
+    except BaseException as error:
+        if not (isinstance(error, Exception) or is_panic(error)):
+            raise
+        raise DataError(f"{path}: cannot be read: {type(error).__name__}: {reason(error)}") from error
+
+
+def reader(read: Callable[Concatenate[Path, Given], Found]) -> Callable[Concatenate[Path, Given], Found]:
+    """A function that reads the file it is given first, within the boundary."""
+
+    @wraps(read)
+    def within(path: Path, /, *given: Given.args, **named: Given.kwargs) -> Found:
+        with in_a_sentence(path):
+            return read(path, *given, **named)
+
+    return within
+
+
+class _Source(NamedTuple):
+    """A file as it was when it was parsed, and how."""
+
+    path: Path
+    size: int
+    modified: int
+    options: DialectOptions
+
+
+_parsed: dict[_Source, Table] = {}
+"""The tables that were parsed last, so that a command parses a file once."""
+MAX_PARSED = 4
+YOUNG = 2_000_000_000
+"""Nanoseconds after its last change in which a file may have changed again without a trace."""
+
+
+@reader
+def read_table(path: Path, options: DialectOptions = AS_SHOWN) -> Table:
+    """A CSV, TSV, JSON-lines or Parquet file or a spreadsheet, every row and column of it; the fields of separated
+    files and spreadsheets as text. Names of columns are without the blanks around them.
+
+    Of a folder or a pattern, such as `sales/*.csv`, the rows of all tables in the order of their names, and in a column
+    `FILE` the name of each.
+
+    Args:
+        path: the file, folder or pattern.
+        options: how CSV and TSV files are written, where they do not show it.
+
+    Raises:
+        DataError: the file is missing, empty, unreadable, binary or in an unknown encoding; or files of a folder have
+            other columns.
+    """
+    if is_several(path):
+        return _one_below_another(path, [(file, _parsed_once(file, options)) for file in _tables_in(path)])
+    return _parsed_once(path, options)
+
+
+def _parsed_once(path: Path, options: DialectOptions) -> Table:
+    if not path.is_file():
+        raise DataError(f"{path}: no such file" if not path.exists() else f"{path}: not a file")
+    state = path.stat()
+    source = _Source(path.resolve(), state.st_size, state.st_mtime_ns, options)
+    table = _parsed.get(source)
+    # A clock of files may stand still for some milliseconds: a young file is summed again.
+    if table is not None and time_ns() - state.st_mtime_ns < YOUNG and table.sha256 != _sum_of(path):
+        table = None
+    if table is None:
+        table = _read(path, options)
+        # The oldest goes first: a command reads few files, a notebook many.
+        while len(_parsed) >= MAX_PARSED:
+            del _parsed[next(iter(_parsed))]
+        _parsed[source] = table
+        for note in table.dialect.notes(path.name) if table.dialect is not None else ():
+            LOG.warning("%s", note)
+    return table
+
+
+def forget() -> None:
+    """Let go of the tables that were parsed, once a command has its data."""
+    _parsed.clear()
+
+
+def is_several(path: Path) -> bool:
+    """Whether a path is a folder, or a pattern of files."""
+    return path.is_dir() or (not path.exists() and has_magic(str(path)))
+
+
+def _tables_in(path: Path) -> list[Path]:
+    paths = path.iterdir() if path.is_dir() else map(Path, glob(str(path), recursive=True))
+    # Systems leave files beside those of people: macOS ._a.csv, Excel ~$a.xlsx.
+    seen = [file for file in paths if not file.name.startswith((".", "~$"))]
+    files = sorted(file for file in seen if file.is_file() and ending_of(file) in FORMATS)
+    if not files:
+        inside = next((folder for folder in sorted(seen) if folder.is_dir()), None)
+        further = "" if inside is None else f'; for those of its folders give the pattern "{path}/*/*"'
+        raise DataError(f"{path}: holds no file that ends in one of {', '.join(FORMATS)}{further}")
+    return files
+
+
+def _one_below_another(path: Path, tables: list[tuple[Path, Table]]) -> Table:
+    first, top = tables[0]
+    for file, table in tables:
+        if set(table.column_names) != set(top.column_names):
+            unlike = sorted(set(table.column_names) ^ set(top.column_names))[0]
+            raise DataError(
+                f"{file}: column {unlike!r} is in one of it and {first.name} alone; tables of a folder are alike"
+            )
+        if FILE in table.column_names:
+            raise DataError(f"{file}: has a column {FILE!r}, which names files of a folder; rename it")
+    columns = {name: [value for _, table in tables for value in table[name]] for name in top.column_names}
+    columns[FILE] = [
+        file.name.removesuffix(".gz").rpartition(".")[0] for file, table in tables for _ in range(len(table))
+    ]
+    digests = "".join(f"{file.name} {table.sha256}\n" for file, table in tables)
+    return Table(columns, top.class_names, hashlib.sha256(digests.encode()).hexdigest(), top.types)
+
+
+def ending_of(path: Path) -> str:
+    """A file's ending in small letters, without that of its packing."""
+    packed = path.suffix.lower() == ".gz" and Path(path.stem).suffix.lower() in SEPARATORS
+    return Path(path.stem).suffix.lower() if packed else path.suffix.lower()
+
+
+def _content_of(path: Path) -> Content:
+    """The bytes of a file, unpacked where it is packed, or its memory map, which lives as long as its last reader.
+
+    Raises:
+        DataError: there are none.
+    """
+    if path.stat().st_size == 0:
+        raise DataError(f"{path}: the file is empty")
+    if path.suffix.lower() == ".gz":
+        return BoundedGzip(path).read()
+    with path.open("rb") as file:
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+
+
+def _sum_of(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _read(path: Path, options: DialectOptions) -> Table:
+    ending = ending_of(path)
+    if ending not in FORMATS:
+        raise DataError(f"{path}: the ending must be one of {', '.join(FORMATS)}, got {path.suffix or 'none'!r}")
+    if path.stat().st_size == 0:
+        raise DataError(f"{path}: the file is empty")
+    digest = _sum_of(path)
+    match FORMATS[ending]:
+        case "csv":
+            parsed, dialect = parse(_content_of(path), ending, options, str(path))
+        case "sheet":
+            parsed, dialect = table_of_rows(_sheet_of(path), options, str(path))
+        case "parquet":
+            return _read_parquet(path, digest)
+        case _:
+            columns = _read_json(path)
+            kinds = {name: type_of_json(values) for name, values in columns.items()}
+            return Table(columns, sha256=digest, types={name: kind for name, kind in kinds.items() if kind is not None})
+    return Table(dict(zip(parsed.column_names, parsed.columns, strict=True)), sha256=digest, dialect=dialect)
+
+
+def _named(names: Sequence[str], path: Path) -> list[str]:
+    stripped = [name.strip() for name in names]
+    check_names(stripped, str(path))
+    return stripped
+
+
+def _read_parquet(path: Path, digest: str) -> Table:
+    _check_footer(path)
+    schema = pq.read_schema(path)
+    names = _named(schema.names, path)
+    held: dict[str, list[Any]] = {name: [] for name in names}
+    for batch in parquet_batches(path):
+        table = without_periods(pa.Table.from_batches([batch]))
+        for name, column in zip(names, table.columns, strict=True):
+            held[name] += [value for chunk in column.chunks for value in values_of_column(chunk)]
+    types = {column.name.strip(): column.type for column in without_periods(schema.empty_table()).schema}
+    classes = {name.strip(): of for name, of in classes_in(schema.metadata).items()}
+    return Table(
+        held, {name: tuple(cast(list[str], of["names"])) for name, of in classes.items()}, digest,
+        types | {name: type_named(str(of.get("type", "string"))) for name, of in classes.items()},
+    )  # fmt: skip
+
+
+def _read_json(path: Path) -> dict[str, list[Any]]:
+    """The columns of JSON lines; a row that lacks one holds None there.
+
+    Python's json reads them: pyarrow's turns texts into times, and keeps one of two fields of a name.
+    """
+    columns, first, rows = dict[str, list[Any]](), dict[str, int](), 0
+    for row in _objects(path):
+        for name, value in row.items():
+            values = columns.setdefault(name, [])
+            before = rows - first.setdefault(name, rows)
+            values.extend(repeat(None, before - len(values)))
+            values.append(value)
+        rows += 1
+        check_width(len(columns), str(path))
+        check_table(path, rows, len(columns))
+    for name, values in columns.items():
+        values[:0] = [None] * first[name]
+        values.extend(repeat(None, rows - len(values)))
+    if not columns:
+        raise DataError(f"{path}: there are no rows in it")
+    return dict(zip(_named(list(columns), path), columns.values(), strict=True))
+
+
+def names_of(path: Path, kind: Kind) -> list[str]:
+    """The columns of a Parquet file, or of the first row of a JSON file.
+
+    Raises:
+        DataError: it is no such file, or has no row.
+    """
+    if kind == "parquet":
+        _check_footer(path)
+        return list(pq.read_schema(path).names)
+    first = next(_objects(path), None)
+    if first is None:
+        raise DataError(f"{path}: there are no rows in it")
+    return list(first)
+
+
+def values_of(path: Path, kind: Kind, column: str) -> Iterator[object]:
+    """One column, a row at a time; None where a row lacks it.
+
+    Raises:
+        DataError: as `names_of`.
+    """
+    if kind == "json":
+        yield from (row.get(column) for row in _objects(path))
+        return
+    _check_footer(path)
+    for batch in parquet_batches(path, [column]):
+        yield from values_of_column(batch.column(0))
+
+
+@reader
+def read_csv(path: Path) -> dict[str, list[str]]:
+    """The columns of a CSV file, whatever its ending, as text.
+
+    Raises:
+        DataError: as `read_table`.
+    """
+    return parse(_content_of(path), ".csv", AS_SHOWN, str(path))[0].to_pydict()
+
+
+def fields_of(path: Path, rows: int | None = None) -> list[tuple[int, list[str]]]:
+    """The rows of a CSV or TSV file that are not blank, of any width, each with its last line's number.
+
+    Args:
+        rows: the first of them alone; all if None.
+
+    Raises:
+        DataError: as `read_table`.
+    """
+    if path.stat().st_size == 0:
+        return []
+    return list(islice(rows_of(_content_of(path), ending_of(path), str(path)), rows))
+
+
+def _objects(path: Path) -> Iterator[dict[str, Any]]:
+    """The objects of a file with an object a line, or with one list of objects.
+
+    Raises:
+        DataError: it holds something else; the line is named.
+    """
+    with path.open("rb") as file:
+        begin = file.read(8).removeprefix(b"\xef\xbb\xbf").lstrip()
+    if begin[:1] not in (b"{", b"[", b""):
+        raise DataError(f"{path}: cannot be read as json: it begins with {begin!r}, not with {{ or [")
+    line = 0
+    try:
+        with path.open(encoding="utf-8-sig") as file:
+            if begin[:1] == b"[":
+                rows = with_whole_characters(json.load(file, object_pairs_hook=_unequal), str(path))
+                yield from (_object(row, f"item {n}") for n, row in enumerate(rows, start=1))
+                return
+            for line, text in enumerate(file, start=1):
+                if text.strip():
+                    row = json.loads(text, object_pairs_hook=_unequal)
+                    if WRITTEN_HALF.search(text):
+                        row = with_whole_characters(row, f"{path}: line {line}")
+                    yield _object(row, f"line {line}")
+    except (ValueError, RecursionError) as error:  # of characters too, where the text is not UTF-8
+        where = f"line {line}: " if line else ""
+        raise DataError(f"{path}: cannot be read as json: {where}{reason(error)}") from error
+
+
+def _object(row: object, place: str) -> dict[str, Any]:
+    if not isinstance(row, dict) or not row:
+        raise ValueError(f'{place} must hold an object, such as {{"text": "…"}}, got {json.dumps(row)[:30]}')
+    return row
+
+
+def _unequal(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    fields = dict(pairs)
+    if len(fields) != len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"an object has {next(name for name in names if names.count(name) > 1)!r} twice")
+    return fields
+
+
+def _check_footer(path: Path) -> None:
+    """Check that a file ends with a footer of Parquet that may be read as a whole.
+
+    Raises:
+        DataError: it does not.
+    """
+    with path.open("rb") as file:
+        begins, _ = file.read(4), file.seek(-min(8, path.stat().st_size), os.SEEK_END)
+        ends = file.read(8)
+    footer = int.from_bytes(ends[:4], "little")
+    if begins != b"PAR1" or ends[4:] != b"PAR1":
+        raise DataError(f"{path}: cannot be read as parquet: it is no Parquet file, or not a whole one")
+    if footer > MAX_FOOTER:
+        raise DataError(
+            f"{path}: its description of columns takes {footer:,} bytes, at most {MAX_FOOTER:,} are read; "
+            "keep the columns of text and label"
+        )
+
+
+def _sheet_of(path: Path) -> list[list[str]]:
+    """The rows of the first sheet of a spreadsheet that holds anything, fields as text.
+
+    Raises:
+        DataError: it is none, or holds nothing.
+    """
+    from python_calamine import CalamineError, CalamineWorkbook
+
+    held = bounded(path)
+    try:
+        book = CalamineWorkbook.from_path(held) if isinstance(held, Path) else CalamineWorkbook.from_filelike(held)
+        sheets = {name: book.get_sheet_by_name(name).to_python() for name in book.sheet_names}
+    except CalamineError as error:
+        raise DataError(f"{path}: cannot be read as a spreadsheet: {reason(error)}") from error
+    name, rows = next(((name, rows) for name, rows in sheets.items() if rows), ("", []))
+    if sum(map(bool, sheets.values())) > 1:
+        LOG.warning("%s: the sheet %r is read, the others are not", path, name)
+    return [[_as_text(value) for value in row] for row in rows]
+
+
+def _as_text(value: object) -> str:
+    """A cell of a spreadsheet as a CSV has it."""
+    if isinstance(value, datetime) and value.time() == time():
+        return value.date().isoformat()
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        return str(int(value))
+    return str(value).strip()
+
+
+def kind_of(value: object) -> str:
+    """The kind of a value that is no text, in words."""
+    name = type(value).__name__
+    return {"dict": "an object", "list": "a list"}.get(name, name)
+
+
+def missing(what: str, place: str, row: int, column: str) -> DataError:
+    """The error of a row, from 1 on, that lacks what all rows must have: its label, or its name."""
+    return DataError(f"{place}: row {row} has no {what} in column {column!r}; remove the row or fill it in")
+
+
+def names_in_column(data: Table, place: str, column: str, what: str = "name") -> list[str]:
+    """The names of series or groups in a column.
+
+    Raises:
+        DataError: a row has none, or holds an object, a list or bytes.
+    """
+    for row, value in enumerate(data[column], start=1):
+        if value is None or value != value or (isinstance(value, str) and not value.strip()):  # NaN is not itself
+            raise missing(what, place, row, column)
+        if isinstance(value, NESTED):
+            raise DataError(f"{place}: row {row}, column {column!r}: holds {kind_of(value)}, not a {what}")
+    return [str(value).strip() for value in data[column]]
+
+
+def column_of(
+    names: list[str], place: str, what: str, wanted: str | None, usual: tuple[str, ...], taken: Sequence[str] = ()
+) -> str:
+    """The column to read: the one asked for, or the only usual name there is of those that are not taken."""
+    columns = _first(names)
+    if wanted is not None:
+        if wanted not in names:
+            raise DataError(f"{place}: no column {wanted!r}; the file has {columns}")
+        return wanted
+    candidates = [name for name in names if name.lower() in usual and name not in taken]
+    if len(candidates) != 1:
+        seen = f"several could be it ({', '.join(candidates)})" if candidates else "none has a usual name"
+        remedy = f"name it with {FLAGS[what]}" if what in FLAGS else f"call one of them {usual[0]}"
+        raise DataError(f"{place}: which column is the {what}? {seen}; {remedy}. Columns: {columns}")
+    return candidates[0]
+
+
+WITHOUT_NAME = re.compile(r"|unnamed: \d+(_level_\d+|\.\d+)*|__index_level_\d+__", re.IGNORECASE)
+"""The name of a column that pandas wrote for an index without a name."""
+INDEX = re.compile(r"index|level_\d+", re.IGNORECASE)
+MIN_ROWS = 10
+"""The rows from which a column of another name counts by chance no longer."""
+
+
+def without_row_numbers(data: Table, names: Sequence[str], keep: Sequence[str] = ()) -> tuple[list[str], list[str]]:
+    """Separate the columns to read from those that only count rows: columns without a name; those called index, and
+    rising; or those holding 0, 1, 2, … or 1, 2, 3, … from the first row to the last, unless there is no other.
+
+    Args:
+        keep: names that are not left out, whatever they hold.
+    """
+    some = [name for name in names if name not in keep]
+    left_out = {name for name in some if WITHOUT_NAME.fullmatch(name.strip()) or _is_index(data, name)}
+    counts = {name for name in some if _counts(data[name])}
+    left_out |= counts if left_out | counts != {*names} else set()
+    return [name for name in names if name not in left_out], [name for name in names if name in left_out]
+
+
+def _is_index(data: Table, name: str) -> bool:
+    return INDEX.fullmatch(name.strip()) is not None and bool((_steps(data[name]) > 0).all())
+
+
+def _counts(values: Sequence[object]) -> bool:
+    return len(values) >= MIN_ROWS and str(values[0]) in ("0", "1") and set(_steps(values)) == {1}
+
+
+def _steps(values: Sequence[object]) -> np.ndarray:
+    """The differences from row to row; NaN where a column holds other things than numbers."""
+    try:
+        return np.diff(np.array([str(value) for value in values], np.float64))
+    except ValueError:
+        return np.array([np.nan])
+
+
+def said_columns(
+    name: object, roles: Mapping[str, str | Sequence[str] | None], names: Sequence[str], left_out: Sequence[str] = ()
+) -> str:
+    """A line on what was taken as what.
+
+    Args:
+        name: of the file.
+        roles: columns by role; None and () where there is none.
+        names: all columns; those without a role are not used.
+        left_out: those of them that only count the rows.
+    """
+    listed = {role: [some] if isinstance(some, str) else list(some or ()) for role, some in roles.items()}
+    taken = {column for columns in listed.values() for column in columns}
+    listed["not used"] = [column for column in names if column not in taken and column not in left_out]
+    listed["left out, as it only counts rows:"] = list(left_out)
+    parts = [f"{role} {_first([*map(repr, columns)])}" for role, columns in listed.items() if columns]
+    return f"Columns of {name}: {'; '.join(parts)}."
+
+
+def _first(names: Sequence[str]) -> str:
+    """The first names in a line, and how many more there are."""
+    more = f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
+    return ", ".join(names[:SHOWN]) + more

@@ -1,0 +1,109 @@
+"""Tables whose times are columns, turned so that times are rows: a column a date, a month or a step; or lists."""
+
+import itertools
+import re
+from collections.abc import Sequence
+
+from gatedrnn.errors import DataError
+from gatedrnn.tables.table import Table
+from gatedrnn.tables.time_columns import MONTH_NUMBERS, YEAR_COLUMNS
+from gatedrnn.tables.times import are_dates
+
+MIN_STEPS = 8
+"""Numbered columns from which they are the steps of a series."""
+NUMBERED = re.compile(r"(\D*)(\d+)(?:\.0*)?")
+TIME, VALUE = "time", "value"
+STARTS = ("start", "start_time", "first_time")
+FREQUENCIES = ("freq", "frequency")
+
+
+def numbered_columns(names: Sequence[str]) -> list[str]:
+    """The longest run of columns with one word and rising numbers: x_001 to x_100, or 850, 852 and so on.
+
+    Example:
+        >>> numbered_columns(["id", *(f"x_{n}" for n in range(9)), "fat"])[-1]
+        'x_8'
+    """
+    runs: list[list[tuple[str, str, int]]] = [[]]
+    for name in names:
+        found = NUMBERED.fullmatch(name.strip())
+        column = None if found is None else (name, found[1], int(found[2]))
+        last = runs[-1][-1] if runs[-1] else None
+        if column is None or (last is not None and (column[1] != last[1] or column[2] <= last[2])):
+            runs.append([])
+        if column is not None:
+            runs[-1].append(column)
+    longest = max(runs, key=len)
+    return [name for name, _, _ in longest] if len(longest) >= MIN_STEPS else []
+
+
+def times_as_rows(data: Table, place: str, frequency: str | None = None) -> tuple[Table, str]:
+    """The table with a row for each time, where its columns are times, and a sentence on it; any other as it is.
+
+    Args:
+        data: a table. A row is a series, with a column for each date; or a year, with a column for each month;
+            or a series with its first time and a list of values, as GluonTS writes it.
+        place: the file, for messages.
+        frequency: the step of lists, where no column has it.
+
+    Raises:
+        DataError: lists have no frequency.
+    """
+    names = data.column_names
+    months = [name for name in names if name.strip().rstrip(".").casefold() in MONTH_NUMBERS]
+    years = [name for name in names if name.strip().casefold() in YEAR_COLUMNS]
+    if len(years) == 1 and [MONTH_NUMBERS[name.strip().rstrip(".").casefold()] for name in months] == [*range(1, 13)]:
+        first = [[f"{year}-{number:02}" for number in range(1, 13)] for year in data[years[0]]]
+        keys = [name for name in names[: names.index(months[0])] if name not in years]
+        return _turned(data, months, first, keys)
+    dated = [name for name in names if re.search(r"\d", name) and are_dates([name])]
+    if len(dated) > 2 and len(dated) * 2 > len(names) and are_dates(dated):
+        keys = [name for name in names[: names.index(dated[0])] if name not in dated]
+        return _turned(data, dated, [dated] * len(data), keys)
+    lists = [name for name in names if len(data) and all(isinstance(value, list) for value in data[name])]
+    starts = [name for name in names if name.casefold() in STARTS]
+    if len(lists) == 1 and len(starts) == 1:
+        return _from_lists(data, lists[0], starts[0], frequency, place)
+    return data, ""
+
+
+def _turned(
+    data: Table, columns: Sequence[str], times: Sequence[Sequence[str]], keys: Sequence[str]
+) -> tuple[Table, str]:  # fmt: skip
+    """One row for each of these columns of each row; empty fields at the ends of a series are no rows."""
+    values = list(zip(*(data[name] for name in columns), strict=True))
+    rows = [
+        (row, step) for row, of_row in enumerate(values) for step in range(len(columns))
+        if str(of_row[step]).strip() or 0 < step < len(columns) - 1
+    ]  # fmt: skip
+    used = {*columns, *keys}
+    left_out = [name for name in data.column_names if name not in used]
+    turned = {name: [data[name][row] for row, _ in rows] for name in keys}
+    turned |= {TIME: [times[row][step] for row, step in rows], VALUE: [values[row][step] for row, step in rows]}
+    unused = f"; not used: {', '.join(left_out[:9])}" if left_out else ""
+    said = f"The columns {columns[0]!r} to {columns[-1]!r} are times{unused}."
+    return Table(turned, sha256=data.sha256, dialect=data.dialect), said
+
+
+def _from_lists(data: Table, values: str, start: str, frequency: str | None, place: str) -> tuple[Table, str]:
+    import pandas as pd
+
+    names = data.column_names
+    steps = [name for name in names if name.casefold() in FREQUENCIES]
+    if frequency is None and not steps:
+        raise DataError(
+            f"{place}: column {values!r} holds lists; give the step of their values with --frequency, such as D"
+        )
+    keys = [name for name in names if name not in (values, start, *steps) and not isinstance(data[name][0], list)]
+    columns: dict[str, list[object]] = {name: [] for name in (*keys, TIME, VALUE)}
+    for row, numbers in enumerate(data[values]):
+        step = frequency or str(data[steps[0]][row])
+        try:
+            times = pd.date_range(str(data[start][row]), periods=len(numbers), freq=step)
+        except ValueError as error:
+            raise DataError(f"{place}: row {row + 1}: {error}") from error
+        columns[TIME] += [str(time) for time in times]
+        columns[VALUE] += numbers
+        for name in keys:
+            columns[name] += itertools.repeat(data[name][row], len(numbers))
+    return Table(columns, sha256=data.sha256), f"Column {values!r} holds a list of values, each a step."

@@ -1,0 +1,232 @@
+"""Tables as people have them: what is read without a flag, what is asked, and with which flag."""
+
+import calendar
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import pytest
+import refusals
+
+from gatedrnn.data.forecast.table import Columns, read_series_table
+from gatedrnn.data.series.files import Reading, read_series
+from gatedrnn.data.task_of_file import task_of_file
+from gatedrnn.errors import DataError
+
+refused = partial(refusals.refused, DataError)
+HOURS, DAYS = pd.date_range("2024-01-01", periods=480, freq="h"), pd.date_range("2024-01-01", periods=60)
+WAVE = np.round(100 + 10 * np.sin(np.arange(480) / 3), 2)
+
+
+def written(tmp_path, frame, name="table.csv", **how):
+    path = tmp_path / name
+    frame.to_csv(path, index=False, **how)
+    return path
+
+
+def read(path, **columns):
+    return read_series_table(path, Columns(**columns))
+
+
+def dated(**columns):
+    return pd.DataFrame({"ds": DAYS.strftime("%Y-%m-%d")} | columns)
+
+
+TIMES = {
+    "hours from 0 to 23": (["date", "hour"], [HOURS.strftime("%Y-%m-%d"), HOURS.hour], "2024-01-01 00:00:00", "h"),
+    "hours from 1 to 24": (["date", "hour"], [HOURS.strftime("%Y-%m-%d"), HOURS.hour + 1], "2024-01-01 01:00:00", "h"),
+    "a clock beside the date": (
+        ["Datum", "Uhrzeit"], [HOURS.strftime("%d.%m.%Y"), HOURS.strftime("%H:%M")], "01.01.2024 00:00", "h",
+    ),
+    "half hours by number": (
+        ["settlement_date", "settlement_period"],
+        [pd.DatetimeIndex(np.repeat(HOURS[:240:24], 48)).strftime("%Y-%m-%d"), np.tile(np.arange(1, 49), 10)],
+        "2024-01-01 00:30:00", "30min",
+    ),
+    "months by name": (
+        ["year", "month"], [np.repeat(np.arange(2000, 2040), 12), np.tile([*calendar.month_name][1:], 40)], "2000-01",
+        "MS",
+    ),
+    "the end of a day as 24:00": (
+        ["time"], [[f"{(t - pd.Timedelta('1min')):%Y-%m-%d} {t.hour or 24:02}:00" for t in HOURS]],
+        "2024-01-01 00:00:00", "h",
+    ),
+    "spans of time": (["MTU"], [[f"{t:%d.%m.%Y %H:%M} - {t + HOURS.freq:%d.%m.%Y %H:%M}" for t in HOURS]],
+                      "01.01.2024 00:00", "h"),
+    "a zone by its name": (["time"], [[f"{t:%Y-%m-%d %H:%M} CET" for t in HOURS]], "2024-01-01 00:00:00+01:00", "h"),
+    "halves of a day in Korean": (
+        ["일시"], [[f"{t:%Y-%m-%d} {'오전' if t.hour < 12 else '오후'} {t.hour % 12 or 12}:00" for t in HOURS]],
+        "2024-01-01 12:00 AM", "h",
+    ),
+    "durations of pandas": (["time"], [[str(t - HOURS[0]) for t in HOURS]], "00:00", "h"),
+    "years of two digits": (
+        ["Month"], [pd.date_range("1990-01-01", periods=480, freq="MS").strftime("%b-%y")], "Jan-90", "MS",
+    ),
+    "Excel's numbers of months": (
+        ["date"], [(pd.date_range("1990-01-01", periods=480, freq="MS") - pd.Timestamp("1899-12-30")).days],
+        32874, "MS",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", TIMES)
+def test_times_are_read_in_the_forms_of_systems_as_one_series(form, tmp_path):
+    names, columns, first, step = TIMES[form]
+    table = read(written(tmp_path, pd.DataFrame(dict(zip(names, columns, strict=True)) | {"load": WAVE})))
+    (series,) = table.series
+    assert table.frequency.name == step and len(series.values) == 480 and (series.values == WAVE).all()
+    assert series.form.written(series.times[:1]) == [first]
+    assert table.columns.time == ", ".join(names)
+
+
+def test_a_time_of_day_may_be_named_and_a_number_that_is_none_is_refused(tmp_path):
+    frame = pd.DataFrame({"tag": DAYS.strftime("%Y-%m-%d"), "stunde": 7, "y": range(60)})
+    assert read(written(tmp_path, frame), time="tag,stunde").series[0].form.written(
+        read(tmp_path / "table.csv", time="tag,stunde").series[0].times[:1]
+    ) == ["2024-01-01 07:00:00"]
+    refused("'y': must hold the time of day", read, written(tmp_path, frame), time="tag,y")
+
+
+NUMBERS = {
+    "points between thousands": (["1.000", "1.195", "998,25"], [1000, 1195, 998.25]),
+    "apostrophes between thousands": (["1'000.50", "1’195", "3"], [1000.5, 1195, 3]),
+    "a minus behind": (["109-", "3", "4"], [-109, 3, 4]),
+    "a typesetter's minus": (["\u2212109", "3", "4"], [-109, 3, 4]),
+    "powers beside a decimal comma": (["1,11E+03", "2,5", "4"], [1110, 2.5, 4]),
+    "true and false": (["True", "FALSE", "true"], [1, 0, 1]),
+    "yes and no": (["yes", "no", ""], [1, 0, np.nan]),
+}
+
+
+@pytest.mark.parametrize("form", NUMBERS)
+def test_numbers_are_read_in_the_forms_of_people(form, tmp_path):
+    texts, numbers = NUMBERS[form]
+    frame = dated(y=WAVE[:60], known=(texts * 20))
+    (series,) = read(written(tmp_path, frame), target=("y",), known=("known",)).series
+    np.testing.assert_array_equal(series.known[:3, 0], numbers)
+
+
+def test_a_mark_that_may_mean_two_things_is_asked_about_and_two_numbers_in_a_field_are_none(tmp_path):
+    for text in ("1.195", "1,195"):
+        frame = dated(y=[text, *["892"] * 59])
+        refused(f"{text} may be 1195 or 1.195; give --decimal", read, written(tmp_path, frame))
+        assert read(tmp_path / "table.csv", decimal=",").series[0].values[0] == (1195 if "." in text else 1.195)
+        thousands = read(tmp_path / "table.csv", thousands="." if "." in text else ",")
+        assert thousands.series[0].values[0] == 1195
+    refused("must be a number, got '120 80'", read, written(tmp_path, dated(y=["120 80"] * 60)))
+
+
+def test_series_are_named_by_several_columns_where_these_part_the_rows(tmp_path):
+    keys = [(store, item) for store in (1, 11) for item in (11, 1, 2)]
+    frame = pd.concat(dated(store=store, item=item, sales=WAVE[:60] + n) for n, (store, item) in enumerate(keys))
+    path = written(tmp_path, frame)
+    for columns in ({}, {"target": ("sales",), "series": "store,item"}):
+        table = read(path, **columns)
+        assert [one.name for one in table.series] == [f"{store},{item}" for store, item in keys]
+        assert table.columns.keys == ("store", "item") and table.columns.target == ("sales",)
+    refused("name its series with --series-column .*store item", read, path, target=("sales",), series="store")
+    names = written(tmp_path, pd.concat([dated(id="DE", y=1.0 * np.arange(60)), dated(id=" ", y=1.0)]), "names.csv")
+    refused("row 61 has no name in column 'id'", read, names)
+    blanks = pd.concat([dated(id="DE", y=WAVE[:60])[::2], dated(id="DE ", y=WAVE[:60])[1::2]])
+    assert [one.name for one in read(written(tmp_path, blanks, "blanks.csv")).series] == ["DE"]
+
+
+def test_rows_of_one_time_stand_for_one_by_the_rule_that_is_given(tmp_path):
+    frame = dated(y=[*range(60)])
+    again = pd.concat([frame.iloc[:30], frame.iloc[29:]])
+    again.iloc[30, 1] = 31
+    path = written(tmp_path, again)
+    refused("rows 30 and 31, .* twice; give --duplicates first, last, mean or sum", read, path)
+    for rule, value in {"first": 29, "last": 31, "mean": 30, "sum": 60}.items():
+        values = read(path, duplicates=rule).series[0].values
+        assert len(values) == 60 and values[29] == value
+    sparse = written(tmp_path, frame.drop(index=[5, 6]), "sparse.csv")
+    assert np.isnan(read(sparse).series[0].values[5:7]).all()
+    assert read(sparse, absent="zero").series[0].values[5:7].tolist() == [0, 0]
+
+
+def test_an_hour_that_comes_twice_is_a_change_of_clocks(tmp_path):
+    instants = pd.date_range("2024-10-20", periods=480, freq="h", tz="UTC")
+    local = instants.tz_convert("Europe/Berlin")
+    path = written(tmp_path, pd.DataFrame({"ds": local.strftime("%Y-%m-%d %H:%M"), "y": WAVE}))
+    for zone in (None, "Europe/Paris"):
+        table = read(path, zone=zone)
+        (series,) = table.series
+        assert table.frequency.name == "h" and (series.values == WAVE).all()
+        assert series.form.zone == (zone or "Europe/Berlin")
+    assert "--zone names another" in read(path).said
+    refused("--zone Mars: .* give a name such as Europe/Berlin", read, path, zone="Mars")
+
+
+def test_columns_that_are_no_targets_ends_that_differ_and_a_last_step_that_is_not_over_are_said(tmp_path):
+    frame = dated(
+        station="USW00094996", works=[0, 1] * 30, constant=7, y=WAVE[:60] * 10, z=[*WAVE[:58], np.nan, np.nan]
+    )
+    table = read(written(tmp_path, frame))
+    assert [one.name for one in table.series] == ["y", "z"]
+    assert "not used 'station', 'works', 'constant'" in table.said and "y 2024-02-29, z 2024-02-27" in table.said
+    ahead = frame.assign(z=WAVE[:60], y=[*WAVE[:45], *[np.nan] * 15])
+    refused(
+        "'y' ends at 2024-02-14, and other columns go on for 15 steps: .* --target y --known .*works", read,
+        written(tmp_path, ahead),
+    )  # fmt: skip
+    assert len(read(tmp_path / "table.csv", target=("y", "z")).series) == 2
+    part = written(tmp_path, dated(y=[*WAVE[:59], 3.0]), "part.csv")
+    assert np.isnan(read(part).series[0].values[-1]) and "--last-step keep" in read(part).said
+    assert read(part, last_step="keep").series[0].values[-1] == 3
+    late = pd.concat([dated(id="a", y=WAVE[:60]), dated(id="b", y=[*[np.nan] * 30, *WAVE[30:60]])])
+    assert [len(one.values) for one in read(written(tmp_path, late, "late.csv")).series] == [60, 30]
+
+
+def test_times_that_are_columns_become_rows(tmp_path, caplog):
+    caplog.set_level("INFO")
+    days = pd.DataFrame(
+        [["A", *WAVE[:60]], ["B", *WAVE[60:120]]], columns=["Country", *(f"{d.month}/{d.day}/24" for d in DAYS)]
+    )
+    path = written(tmp_path, days)
+    table = read(path)
+    assert [one.name for one in table.series] == ["A", "B"] and (table.series[1].values == WAVE[60:120]).all()
+    assert task_of_file(path) == "forecast" and "The columns '1/1/24' to '2/29/24' are times" in table.said
+    months = [month[:3] for month in pd.date_range("2000", periods=12, freq="MS").month_name()]
+    years = pd.DataFrame(WAVE.reshape(40, 12), columns=months).assign(Annual=1.0)
+    years.insert(0, "Year", range(1980, 2020))
+    table = read(written(tmp_path, years, "years.csv"))
+    assert table.frequency.name == "MS" and (table.series[0].values == WAVE).all() and "Year, Annual" in table.said
+    lists = tmp_path / "lists.jsonl"
+    lists.write_text('{"item_id": "a", "start": "2024-01-01", "target": [1, 2, 4, 3]}\n')
+    refused("column 'target' holds lists; give the step of their values with --frequency", read, lists)
+    assert read(lists, frequency="D").series[0].values.tolist() == [1, 2, 4, 3]
+
+
+def test_a_row_a_curve_is_a_series_and_uneven_times_are_said(tmp_path):
+    curves = pd.DataFrame(WAVE.reshape(24, 20), columns=[f"x_{n:03}" for n in range(20)]).assign(
+        water=2.5, fat=range(24)
+    )
+    found = read_series(written(tmp_path, curves), Reading(label_column="fat"))
+    assert len(found.values) == 24 and (found.values[1][:, 0] == WAVE[20:40]).all() and found.labels[1] == "1"
+    assert "steps 'x_000' to 'x_019'; label 'fat'; not used 'water'" in found.said
+    refused("which column is the label", read_series, tmp_path / "table.csv", Reading())
+    uneven = pd.DataFrame({"id": np.repeat(["a", "b"], 6), "time": [0, 1, 5, 6, 9, 20] * 2, "x": range(12), "label": 1})
+    assert "--uneven" in read_series(written(tmp_path, uneven, "uneven.csv"), Reading()).said
+    new = pd.DataFrame({"id": "n", "time": range(4), "q": range(4), "p": range(4, 8)})
+    read_by_name = read_series(written(tmp_path, new, "new.csv"), Reading(), channels=["p", "q"], labelled=False)
+    assert read_by_name.channels == ("p", "q") and read_by_name.values[0][0].tolist() == [4, 0]
+
+
+def test_posts_with_an_id_and_a_date_each_are_texts(tmp_path):
+    posts = pd.DataFrame({
+        "id": range(40), "created_at": pd.date_range("2024", periods=40, freq="h").astype(str),
+        "text": [f"a post about {n} things and more" for n in range(40)], "label": ["yes", "no"] * 20,
+    })  # fmt: skip
+    assert task_of_file(written(tmp_path, posts)) == "text-classification"
+
+
+def test_what_systems_leave_in_folders_is_passed_over_and_folders_in_folders_are_named(tmp_path):
+    for name in ("a", "b"):
+        written(tmp_path, dated(y=WAVE[:60]), f"{name}.csv")
+    (tmp_path / "._a.csv").write_bytes(b"\0\1")
+    (tmp_path / "~$book.xlsx").write_bytes(b"\0")
+    assert [one.name for one in read(tmp_path).series] == ["a", "b"]
+    (tmp_path / "years" / "year=2024").mkdir(parents=True)
+    written(tmp_path / "years" / "year=2024", dated(y=WAVE[:60]))
+    refused(r'give the pattern ".*years/\*/\*"', read, tmp_path / "years")
