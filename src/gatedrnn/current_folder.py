@@ -26,7 +26,8 @@ class _Finder(MetaPathFinder):
     ) -> ModuleSpec | None:
         if fullname != self.module:
             return None
-        others = (finder for finder in sys.meta_path if finder is not self)
+        # Not another of these either: two for one module would ask each other without end.
+        others = (finder for finder in sys.meta_path if type(finder) is not _Finder)
         spec = next(filter(None, (finder.find_spec(fullname, path, target) for finder in others)), None)
         if spec is not None and spec.loader is not None:
             self._hide_file(spec.loader)

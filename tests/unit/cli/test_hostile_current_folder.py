@@ -166,3 +166,12 @@ def test_in_a_process_of_its_own_matplotlib_reads_no_file_of_the_current_folder(
     code = "import gatedrnn, matplotlib; print(matplotlib.rcParams['lines.linewidth'] == 77)"
     assert started([sys.executable, "-P", "-c", code], tmp_path, tmp_path / "cache") == (0, "False")
     assert "True" in started([sys.executable, "-c", code], tmp_path, tmp_path / "cache")[1]  # a user's own folder
+
+
+def test_a_process_that_was_started_without_the_current_folder_finds_its_libraries_too(tmp_path):
+    """Such a process hides the files of matplotlib twice: once by itself, once as a command."""
+    code = (
+        "import gatedrnn, gatedrnn.current_folder as c; c.ignore_matplotlib_file(); import matplotlib; print('found')"
+    )
+    done = subprocess.run([sys.executable, "-P", "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    assert done.stdout == "found\n", done.stderr
