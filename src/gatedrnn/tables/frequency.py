@@ -299,7 +299,9 @@ def _inferred(index: pd.DatetimeIndex) -> str | None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # which pandas 3 says of it
         inferred = pd.infer_freq(index)
-    return getattr(inferred, "freqstr", inferred)
+    name = getattr(inferred, "freqstr", inferred)
+    # pandas 2 names quarters by their last month of a year, QS-OCT, pandas 3 by the first, QS-JAN: they are one.
+    return name and re.sub(r"(?<=QS-)(OCT|NOV|DEC)", lambda month: MONTHS[MONTHS.index(month[0]) - 9], name)
 
 
 def _of_calendar(index: pd.DatetimeIndex, name: str) -> Iterator[Frequency]:

@@ -193,7 +193,7 @@ def test_spreadsheets_and_packed_tables_are_read_as_a_csv_is(tmp_path):
 EXPECTED = {
     "ae_Airline": ("Date", "MS", (12,)), "ae_Longley": ("YEAR", "numbers", (1,)), "ae_Lynx": ("", "numbers", (1,)),
     "ae_PBS_dataset": ("Month", "MS", (12,)), "ae_ShampooSales": ("Time", "MS", (12,)),
-    "ae_Uschange": ("Quarter", "QS-OCT", (4,)), "ae_solar": ("datetime_gmt", "30min", (48, 336)),
+    "ae_Uschange": ("Quarter", "QS-JAN", (4,)), "ae_solar": ("datetime_gmt", "30min", (48, 336)),
     **dict.fromkeys(("jb_airline-passengers", "jb_shampoo", "jb_monthly-writing-paper-sales"), ("Month", "MS", (12,))),
     **dict.fromkeys(("jb_daily-max-temperatures", "jb_daily-total-female-births"), ("Date", "D", (7,))),
     "jb_pollution": ("year, month, day, hour", "h", (24, 168)), "jb_yearly-water-usage": ("Year", "numbers", (1,)),
@@ -345,10 +345,10 @@ def forecast_notes(tmp_path, lines, **given):
     [
         ("week,y", lambda n: f"{day(n)}/{day(n, 6)}", "W-MON", 52),
         ("week,y", lambda n: f"{day(n)} - {day(n, 6)}", "W-MON", 52),
-        ("period,y", lambda n: f"FY{1980 + n // 4} Q{1 + n % 4}", "QS-OCT", 4),
-        ("period,y", lambda n: f"{1900 + n // 2}H{1 + n % 2}", "2QS-OCT", 2),
+        ("period,y", lambda n: f"FY{1980 + n // 4} Q{1 + n % 4}", "QS-JAN", 4),
+        ("period,y", lambda n: f"{1900 + n // 2}H{1 + n % 2}", "2QS-JAN", 2),
         ("year,week,y", lambda n: f"{2015 + n // 52},{1 + n % 52}", "W-MON", 52),
-        ("year,quarter,y", lambda n: f"{1980 + n // 4},{1 + n % 4}", "QS-OCT", 4),
+        ("year,quarter,y", lambda n: f"{1980 + n // 4},{1 + n % 4}", "QS-JAN", 4),
         ("time,y", lambda n: f"{1949 + n / 12}", "every 0.0833333333333", 12),
         ("time,y", lambda n: f"{1949 + n / 4}", "every 0.25", 4),
         ("time,y", lambda n: f"{1949 + n / 12:.2f}", "every 0.0833333333333", 12),
