@@ -128,7 +128,7 @@ def struck(run: dict[str, Any], rank: int) -> None:
     rename, remove, write, step = Path.rename, shutil.rmtree, manifest.write, loop.Trainer._step
 
     def watched_rename(self: Path, target: Path) -> Path:
-        ours = target.name.startswith("step-")
+        ours = target.name.startswith("step-") and target.suffix != ".removing"
         if ours:
             passes("before the rename")
         found = rename(self, target)
@@ -137,10 +137,12 @@ def struck(run: dict[str, Any], rank: int) -> None:
         return found
 
     def watched_remove(path: str | Path, *rest: Any, **named: Any) -> None:
-        if Path(path).name.startswith("step-"):
-            passes("before the removal")
-        if Path(path).name == "checkpoint":
-            passes("result written")
+        going = Path(path)
+        if going.suffix == ".removing" and going.exists():
+            if going.name.startswith("step-"):
+                passes("before the removal")
+            if going.stem == "checkpoint":
+                passes("result written")
         remove(path, *rest, **named)
 
     def watched_sums(path: Path, files: dict[str, manifest.Entry], **facts: Json) -> None:
