@@ -130,6 +130,8 @@ def check_parquet(path: Path, footer: pq.FileMetaData) -> None:
     fields = size = 0
     for number in range(footer.num_row_groups):
         group = footer.row_group(number)
+        if group.num_columns != footer.num_columns:  # Arrow ends the process when it is asked for one that is not there
+            raise DataError(f"{path}: cannot be read as parquet: a group of rows has other columns than the file")
         for index in range(group.num_columns):
             chunk = group.column(index)
             fields += max(group.num_rows, chunk.num_values)

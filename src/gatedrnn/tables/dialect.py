@@ -229,7 +229,7 @@ def _as_utf8(content: Content, encoding: str | None, place: str) -> tuple[Conten
         encoding = "utf-8" if fault is None else _guessed_encoding(bytes(content))
     if encoding is None or (encoding.lower() in ("utf-8", "utf8") and fault is not None):
         line = _line_of(content, fault or 0)
-        raise DataError(f"{place}: line {line} is not UTF-8; name the encoding with --encoding, or mend a binary file")
+        raise DataError(f"{place}: line {line} is not UTF-8; name its encoding with --encoding, unless it is binary")
     if encoding.lower() in ("utf-8", "utf8"):
         return (memoryview(content)[len(mark) :] if mark else content), "utf-8"
     try:

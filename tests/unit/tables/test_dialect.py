@@ -85,7 +85,7 @@ REFUSED = {
     "a,a\n1,2\n": "two columns have the same name, 'a'",
     "a,b,,\n1,2,3,4\n5,6,7,8\n": "two columns have the same name, ''",
     b"a,b\n1,\0\n": "line 2 holds a zero byte",
-    b"a,b\n1,\x81\n": "line 2 is not UTF-8; name the encoding with --encoding",
+    b"a,b\n1,\x81\n": "line 2 is not UTF-8; name its encoding with --encoding",
 }
 
 
