@@ -5,13 +5,16 @@ from __future__ import annotations
 
 import gzip
 import math
+import os
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
+from subprocess import DEVNULL
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gatedrnn.children import start_python
 from gatedrnn.errors import DataError
 
 if TYPE_CHECKING:  # a quarter of a second, which files of other kinds do without
@@ -125,18 +128,52 @@ def check_parquet(path: Path, footer: pq.FileMetaData) -> None:
     on disk.
 
     Raises:
-        DataError: it holds more.
+        DataError: it holds more, or its footer is damaged.
     """
+    groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
+    check_size(path, max(sum(group.total_byte_size for group in groups), FIELD * footer.num_rows * footer.num_columns))
+    _check_chunks(path, footer)
     fields = size = 0
-    for number in range(footer.num_row_groups):
-        group = footer.row_group(number)
-        if group.num_columns != footer.num_columns:  # Arrow ends the process when it is asked for one that is not there
-            raise DataError(f"{path}: cannot be read as parquet: a group of rows has other columns than the file")
+    for group in groups:
         for index in range(group.num_columns):
             chunk = group.column(index)
             fields += max(group.num_rows, chunk.num_values)
             size += chunk.total_uncompressed_size
-    check_size(path, max(size, FIELD * max(fields, footer.num_rows)))
+    check_size(path, max(size, FIELD * fields))
+
+
+def _check_chunks(path: Path, footer: pq.FileMetaData) -> None:
+    """Check what the footer says of each column of each group of rows. Arrow ends the process where it is asked for a
+    damaged description; it raises where it begins to read that column, whose first row may be a list of any length.
+
+    Raises:
+        DataError: a group has other columns than the file, or a description is damaged.
+        ArrowException: a description is damaged.
+    """
+    import pyarrow.parquet as pq
+
+    groups = range(footer.num_row_groups)
+    if any(footer.row_group(number).num_columns != footer.num_columns for number in groups):
+        raise DataError(f"{path}: cannot be read as parquet: a group of rows has other columns than the file")
+    if any(footer.schema.column(index).max_repetition_level for index in range(footer.num_columns)):
+        with start_python(_ASK_FOR_CHUNKS, stderr=DEVNULL) as child:
+            child.communicate(os.fsencode(path))
+        if child.returncode:
+            raise DataError(f"{path}: cannot be read as parquet: what it says of its columns is damaged")
+    else:
+        with pq.ParquetFile(path, metadata=footer) as file:
+            for number in groups:
+                next(file.iter_batches(batch_size=1, row_groups=[number]), None)
+
+
+_ASK_FOR_CHUNKS = """
+import os, sys
+import pyarrow.parquet as pq
+footer = pq.read_metadata(os.fsdecode(sys.stdin.buffer.read()))
+for number in range(footer.num_row_groups):
+    for index in range(footer.num_columns):
+        footer.row_group(number).column(index)
+"""
 
 
 def parquet_batches(path: Path, columns: list[str] | None = None) -> Iterator[pa.RecordBatch]:

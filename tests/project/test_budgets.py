@@ -20,7 +20,7 @@ MOST = {
 }
 WARM_CALLS = {
     "MinGRU": budgets.CallTrace(files=15, calls=98, look_ups=2),
-    "GRU": budgets.CallTrace(files=19, calls=175, look_ups=2),
+    "GRU": budgets.CallTrace(files=19, calls=177, look_ups=2),  # 175 where torch multiplies, not oneDNN
     "LSTM": budgets.CallTrace(files=6, calls=11, look_ups=0),
 }
 LEAST = {"comment lines, per mille": 11.2}

@@ -15,7 +15,7 @@ from text_files import refused
 
 from gatedrnn import unpacking
 from gatedrnn.data.series.files import Reading, read_series
-from gatedrnn.errors import Damaged
+from gatedrnn.errors import Damaged, DataError
 from gatedrnn.tables.files import read_table, values_of
 from gatedrnn.training.outcomes import read_outcomes
 
@@ -218,6 +218,26 @@ def test_a_parquet_file_holds_no_more_than_its_size_allows(tmp_path, monkeypatch
         column_encoding={"text": "DELTA_BYTE_ARRAY"},
     )  # fmt: skip
     refused("this looks like a bomb", read_table, path)
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [{"text": ["a", None], "y": [1.5, 2.0]}, pytest.param({"v": [[1.0, 2.0], [3.0]]}, marks=pytest.mark.slow)],
+)
+def test_a_parquet_file_whose_footer_is_damaged_is_read_or_refused(tmp_path, columns):
+    """Arrow ends the process where some of these descriptions are asked for."""
+    whole = parquet(tmp_path / "whole.parquet", columns).read_bytes()
+    path, end = tmp_path / "damaged.parquet", len(whole) - 8
+    outcomes = set()
+    for place in range(end - int.from_bytes(whole[end : end + 4], "little"), end):
+        path.write_bytes(whole[:place] + bytes([(whole[place] + 1) % 256]) + whole[place + 1 :])
+        try:
+            read_table(path)
+            outcomes.add("read")
+        except DataError as refusal:
+            outcomes.add("refused")
+            assert str(path) in str(refusal)
+    assert outcomes == {"read", "refused"}
 
 
 def test_parquet_of_any_encoding_and_type_is_read_as_it_was_written(tmp_path):
