@@ -5,6 +5,7 @@ for are that class too. The message names the thing, the rule, what was found an
 """
 
 import re
+import shlex
 import signal
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
@@ -140,6 +141,64 @@ class DataError(Error):
     """The data, or a setting about them, cannot be used."""
 
     exit_code = USAGE
+
+
+class Question(DataError):
+    """A table may be read in several ways; its message names the flags that say which.
+
+    Args:
+        asked: what the table does not tell, with the file.
+        answers: settings that tell it, by name, the likeliest first; each has one text or several, or none where it is
+            a flag without a value.
+        rows: the table as far as it is read, a line for its names and one for each of its first rows.
+
+    Example:
+        >>> str(Question("a.csv: row 1: 1,234 may be 1234 or 1.234", [{"decimal": ["."]}, {"decimal": [","]}]))
+        'a.csv: row 1: 1,234 may be 1234 or 1.234; give --decimal . or --decimal ,'
+    """
+
+    def __init__(
+        self, asked: str, answers: Sequence[Mapping[str, Sequence[str]]], rows: Sequence[str] = ()
+    ) -> None:  # fmt: skip
+        mark = "" if asked.endswith("?") else ";"
+        super().__init__(f"{asked}{mark} give {_listed(answers)}")
+        self.asked, self.answers, self.rows = asked, list(answers), rows
+
+
+def _listed(answers: Sequence[Mapping[str, Sequence[str]]]) -> str:
+    """Answers as flags, a flag of several values once."""
+    values: dict[tuple[str, ...], list[str]] = {}
+    for answer in answers:
+        values.setdefault(tuple(answer), []).append(typed(answer))
+    listed = list[str]()
+    for names, given in values.items():
+        if len(names) == 1 and len(given) > _MAX_REPEATED:
+            flag = f"--{names[0].replace('_', '-')} "
+            listed.append(
+                f"{', '.join([given[0], *(one.removeprefix(flag) for one in given[1:-1])])} or "
+                f"{given[-1].removeprefix(flag)}"
+            )
+        else:
+            listed += given
+    return " or ".join(listed)
+
+
+_MAX_REPEATED = 2
+"""Values of one flag, at most, for each of which a message has the flag."""
+
+
+def typed(answer: Mapping[str, Sequence[str]]) -> str:
+    """Settings as a shell has them.
+
+    Example:
+        >>> typed({"target": ["Load [MW]"], "date_order": ["day-month-year"]})
+        "--target 'Load [MW]' --date-order day-month-year"
+    """
+    flags = list[str]()
+    for name, value in answer.items():
+        given = "=false" if list(value) == ["false"] else f" {shlex.join(value)}"
+        flags.append(f"--{name.replace('_', '-')}{given}".rstrip())
+    return " ".join(flags)
 
 
 class UntrustedCode(Error):

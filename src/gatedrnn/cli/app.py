@@ -4,6 +4,7 @@ Exit codes: 0; 2 for usage, 1 for failure, as the class of the error has it (`ga
 signal.
 """
 
+import shlex
 import signal
 import sys
 from collections.abc import Sequence
@@ -23,9 +24,11 @@ from gatedrnn.errors import (
     Error,
     Interrupted,
     MissingExtra,
+    Question,
     UsageError,
     in_one_line,
     reason,
+    typed,
     unknown,
 )
 from gatedrnn.extras import missing
@@ -203,6 +206,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
         task = _named_task(build_app()[tokens[0]], tokens) if tokens[0] in OF_TASKS else None
         _stop(USAGE, unknown_flag(error, task) if task else in_one_line(error))
+    except Question as error:
+        _stop(error.exit_code, "\n".join([in_one_line(error), *_commands_that_answer(error, tokens)]))
     except Exception as error:
         code = _exit_code(error)
         if code is None:
@@ -212,6 +217,33 @@ def main(arguments: Sequence[str] | None = None) -> None:
         ours = any(hasattr(each, "errors") for each in (error, error.__cause__))  # pydantic's, which name no file
         config = asked("config", tokens) if ours else None
         _stop(code, in_one_line(error) + (f" (with --config {config})" if config else ""))
+
+
+def _commands_that_answer(question: Question, tokens: Sequence[str]) -> list[str]:
+    """Lines with the first rows of a table, and with the whole commands that answer a question on it.
+
+    Args:
+        tokens: what was typed; flags that the answer gives in another way are left out.
+    """
+    commands = list[str]()
+    kinds = {tuple(answer): answer for answer in reversed(question.answers)}  # the first of each
+    for answer in question.answers if len(question.answers) <= _MAX_COMMANDS else reversed(kinds.values()):
+        kept, leaves_out = list[str](), False
+        for token in tokens:
+            if token.startswith("--"):
+                leaves_out = token.partition("=")[0][2:].replace("-", "_") in answer
+            if not leaves_out:
+                kept.append(token)
+        commands.append(f"  {shlex.join(['gatedrnn', *kept])} {typed(answer)}")
+    return [
+        *(f"  {row}" for row in question.rows),
+        "answer with" if len(commands) == 1 else "answer with one of",
+        *commands,
+    ]
+
+
+_MAX_COMMANDS = 3
+"""Commands that are shown for all answers; of more answers, one for each flag."""
 
 
 def _exit_code(error: BaseException) -> int | None:

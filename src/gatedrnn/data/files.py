@@ -22,7 +22,7 @@ from gatedrnn.data.labels import (
     tags_in_column,
     words_in_column,
 )
-from gatedrnn.errors import DataError
+from gatedrnn.errors import DataError, Question
 from gatedrnn.tables.files import (
     FORMATS,
     NESTED,
@@ -272,9 +272,9 @@ def is_several_of(values: Sequence[object], place: str, column: str) -> bool:
     several = holds_several(values)
     if several is None:
         example = next(value for value in values if isinstance(value, str) and SEPARATOR in value)
-        raise DataError(
-            f"{place}: column {column!r}: is {example[:40]!r} one label or several? say --several-labels or "
-            "--several-labels=false"
+        raise Question(
+            f"{place}: column {column!r}: is {example[:40]!r} one label or several?",
+            [{"several_labels": ()}, {"several_labels": ["false"]}],
         )
     return several
 

@@ -227,7 +227,7 @@ class TaggingTask(TextFiles):
 class SeriesTask(NumberTable):
     """Series of numbers with a class each, or with a number."""
 
-    expert = (*NumberTable.expert, "split_seed", "weight_column")
+    expert = (*NumberTable.expert, "columns_are_steps", "split_seed", "weight_column")
 
     train_file: Path | None = None
     """Training series: .ts (or .ts.gz); a CSV, TSV, JSON-lines or Parquet table with a row a time, or with a row a
@@ -251,6 +251,8 @@ class SeriesTask(NumberTable):
     uneven: bool = False
     """Read the steps of a table with a row a time as far apart as the times say; tables of measurements always are read
     so."""
+    columns_are_steps: bool = False
+    """Read each row as a series, and each column of numbers but the label as a step of it, whatever the names."""
     metric: Literal["accuracy", "auroc"] = "accuracy"
     """The metric of two classes: the share of right answers, or the area under the ROC curve, for a rare class."""
     validation_fraction: float = Field(0.1, ge=0, lt=1)
@@ -272,7 +274,8 @@ class ForecastTask(NumberTable):
     """Series of numbers, to be forecast from their past."""
 
     expert = (
-        *NumberTable.expert, "duplicates", "absent", "zone", "last_step", "origins", "stride", "frequency",
+        *NumberTable.expert, "duplicates", "absent", "zone", "last_step", "rows_are_steps", "columns_are_steps",
+        "origins", "stride", "frequency",
         "train_steps", "validation_steps", "test_steps",
         "train_on",
     )  # fmt: skip
@@ -305,6 +308,10 @@ class ForecastTask(NumberTable):
     """Meaning of a time without a row: missing, that nothing was measured; zero, that nothing was sold or counted."""
     zone: str | None = None
     """Zone of local times, such as Europe/Berlin, whose clocks change; found if not given where an hour comes twice."""
+    rows_are_steps: bool = False
+    """Read each row as a step, whatever columns hold dates or numbers that rise."""
+    columns_are_steps: bool = False
+    """Read each row as a series, and each column of numbers as a step of it."""
     last_step: LastStep | None = None
     """Keep or drop the last step; if not given, one that is not over is dropped: a last value below half of all
     before."""

@@ -21,10 +21,11 @@ from gatedrnn.data.series.files import named_files
 from gatedrnn.data.series.formats import is_regression, is_unnamed
 from gatedrnn.data.series.measurements import SERIES_COLUMNS, holds_measurements
 from gatedrnn.data.settings import FORECAST, LANGUAGE, SERIES, SERIES_REGRESSION, TAGGING, TEXT, TEXT_REGRESSION
-from gatedrnn.errors import DataError
+from gatedrnn.errors import DataError, Question
 from gatedrnn.tables.files import FORMATS, column_of, ending_of, fields_of, in_a_sentence, is_several, read_table
 from gatedrnn.tables.layout import times_as_rows
 from gatedrnn.tables.numbers import is_number
+from gatedrnn.tables.questions import first_rows
 from gatedrnn.tables.table import Table
 from gatedrnn.tables.time_columns import with_time_column
 
@@ -68,8 +69,8 @@ def _answer(ask: Callable[..., Any], *given: object) -> Any:
 
 def _of_table(data: Table, place: str, name: str) -> tuple[str, str]:
     names = {column.lower() for column in data.column_names}
-    turned, _ = times_as_rows(data, place, "D")  # whatever the step of lists is
-    if turned is not data:
+    turned = _answer(lambda _: times_as_rows(data, place, "D"))  # whatever the step of lists is
+    if turned is not None and turned[0] is not data:
         return FORECAST, f"{name} holds a time in each column, or lists of values"
     time = _answer(with_time_column, data, place)
     ids = [column for column in data.column_names if column.lower() in SERIES_COLUMNS]
@@ -97,7 +98,5 @@ def _of_table(data: Table, place: str, name: str) -> tuple[str, str]:
             return TEXT_REGRESSION, f"{name} holds texts in {text!r} and many different numbers in {number!r}"
     if text is not None and len(data.column_names) == 1:
         return LANGUAGE, f"{name} holds texts alone"
-    raise DataError(
-        f"{place}: which task is it for? name it with --task, such as text-classification, text-regression, "
-        "series-classification, forecast or language-model"
-    )
+    tasks = (TEXT, TEXT_REGRESSION, LANGUAGE) if text is not None else (FORECAST, SERIES, SERIES_REGRESSION)
+    raise Question(f"{place}: which task is it for?", [{"task": [task]} for task in tasks], first_rows(data))

@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from gatedrnn.errors import DataError, Error, is_panic, reason
+from gatedrnn.errors import DataError, Error, Question, is_panic, reason
 from gatedrnn.tables.dialect import (
     SEPARATORS,
     Content,
@@ -48,7 +48,7 @@ LOG = logging.getLogger("gatedrnn")
 Given = ParamSpec("Given")
 Found = TypeVar("Found")
 Kind: TypeAlias = Literal["json", "parquet"]
-SHOWN = 30
+SHOWN, _MAX_ASKED = 30, 6
 """Columns that a message names, at most."""
 FORMATS = {
     ".csv": "csv", ".tsv": "csv", ".jsonl": "json", ".json": "json", ".parquet": "parquet",
@@ -60,10 +60,10 @@ FILE = "(file)"
 MAX_FOOTER = 1 << 24
 """Bytes of a Parquet file's footer at most: it grows with columns times groups of rows, and is read as a whole."""
 FLAGS = {
-    "series": "--series-column", "time": "--time-column", "label": "--label-column", "text": "--text-column",
-    "target": "--target",
+    "series": "series_column", "time": "time_column", "label": "label_column", "text": "text_column",
+    "target": "target",
 }  # fmt: skip
-"""The flag that names each column."""
+"""The setting that names each column."""
 NESTED = (dict, list, bytes)
 
 
@@ -455,9 +455,18 @@ def names_in_column(data: Table, place: str, column: str, what: str = "name") ->
 
 
 def column_of(
-    names: list[str], place: str, what: str, wanted: str | None, usual: tuple[str, ...], taken: Sequence[str] = ()
-) -> str:
-    """The column to read: the one asked for, or the only usual name there is of those that are not taken."""
+    names: list[str], place: str, what: str, wanted: str | None, usual: tuple[str, ...], taken: Sequence[str] = (),
+    plausible: Sequence[str] | None = None,
+) -> str:  # fmt: skip
+    """The column to read: the one asked for, or the only usual name there is of those that are not taken.
+
+    Args:
+        plausible: columns that could be it, where none has a usual name; all that are not taken if None.
+
+    Raises:
+        DataError: the one that is asked for is not there.
+        Question: several could be it, or none has a usual name.
+    """
     columns = _first(names)
     if wanted is not None:
         if wanted not in names:
@@ -466,8 +475,13 @@ def column_of(
     candidates = [name for name in names if name.lower() in usual and name not in taken]
     if len(candidates) != 1:
         seen = f"several could be it ({', '.join(candidates)})" if candidates else "none has a usual name"
-        remedy = f"name it with {FLAGS[what]}" if what in FLAGS else f"call one of them {usual[0]}"
-        raise DataError(f"{place}: which column is the {what}? {seen}; {remedy}. Columns: {columns}")
+        more = f" among {columns}" if len(names) > _MAX_ASKED else ""
+        asked = f"{place}: which column is the {what}? {seen}{more}"
+        others = plausible if plausible is not None else [name for name in names if name not in taken]
+        answers = [{FLAGS.get(what, ""): [name]} for name in (candidates or others)[:_MAX_ASKED]]
+        if what not in FLAGS or not answers:
+            raise DataError(f"{asked}; call one of them {usual[0]}")
+        raise Question(asked, answers)
     return candidates[0]
 
 

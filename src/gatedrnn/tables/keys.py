@@ -7,7 +7,7 @@ from itertools import combinations
 
 import numpy as np
 
-from gatedrnn.errors import DataError
+from gatedrnn.errors import Question
 from gatedrnn.tables.files import column_of, names_in_column
 from gatedrnn.tables.table import Table
 
@@ -86,9 +86,9 @@ def find_keys(data: Table, place: str, names: Sequence[str], order: np.ndarray) 
                 _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
                 found.setdefault(first[inverse].tobytes(), ",".join(some))
         if len(found) > 1:
-            raise DataError(
-                f"{place}: times come more than once: which columns name the series? give --series-column "
-                f"{' or --series-column '.join(name.replace(',', ' ') for name in found.values())}"
+            raise Question(
+                f"{place}: times come more than once: which columns name the series?",
+                [{"series_column": name.split(",")} for name in found.values()],
             )
         if found:
             return next(iter(found.values()))

@@ -2,17 +2,22 @@
 
 import itertools
 import re
+from collections import Counter
 from collections.abc import Sequence
 
-from gatedrnn.errors import DataError
+from gatedrnn.errors import DataError, Question
+from gatedrnn.tables.numbers import holds_words
+from gatedrnn.tables.options import MISSING, PLAIN
 from gatedrnn.tables.table import Table
-from gatedrnn.tables.time_columns import MONTH_NUMBERS, YEAR_COLUMNS
+from gatedrnn.tables.time_columns import MONTH_NUMBERS, STEP_COLUMNS, TIME_COLUMNS, YEAR_COLUMNS, may_be_times
 from gatedrnn.tables.times import are_dates
 
+_MIN_ROWS = 3
+"""Rows from which they may be the steps of series."""
 MIN_STEPS = 8
 """Numbered columns from which they are the steps of a series."""
 NUMBERED = re.compile(r"(\D*)(\d+)(?:\.0*)?")
-TIME, VALUE = "time", "value"
+TIME, VALUE, STEP = "time", "value", "step"
 STARTS = ("start", "start_time", "first_time")
 FREQUENCIES = ("freq", "frequency")
 
@@ -37,17 +42,21 @@ def numbered_columns(names: Sequence[str]) -> list[str]:
     return [name for name, _, _ in longest] if len(longest) >= MIN_STEPS else []
 
 
-def times_as_rows(data: Table, place: str, frequency: str | None = None) -> tuple[Table, str]:
+def times_as_rows(
+    data: Table, place: str, frequency: str | None = None, *, columns_are_steps: bool = False
+) -> tuple[Table, str]:  # fmt: skip
     """The table with a row for each time, where its columns are times, and a sentence on it; any other as it is.
 
     Args:
-        data: a table. A row is a series, with a column for each date; or a year, with a column for each month;
+        data: a table. A row is a series, with a column for each date or step; or a year, with a column for each month;
             or a series with its first time and a list of values, as GluonTS writes it.
         place: the file, for messages.
         frequency: the step of lists, where no column has it.
+        columns_are_steps: whether columns are steps, where neither their names nor a name for each row show it.
 
     Raises:
-        DataError: lists have no frequency.
+        Question: lists have no frequency; or steps may be columns or rows.
+        DataError: columns are to be steps, and there are too few of them.
     """
     names = data.column_names
     months = [name for name in names if name.strip().rstrip(".").casefold() in MONTH_NUMBERS]
@@ -55,7 +64,7 @@ def times_as_rows(data: Table, place: str, frequency: str | None = None) -> tupl
     if len(years) == 1 and [MONTH_NUMBERS[name.strip().rstrip(".").casefold()] for name in months] == [*range(1, 13)]:
         first = [[f"{year}-{number:02}" for number in range(1, 13)] for year in data[years[0]]]
         keys = [name for name in names[: names.index(months[0])] if name not in years]
-        return _turned(data, months, first, keys)
+        return _turned(data, months, first, keys, years)
     dated = [name for name in names if re.search(r"\d", name) and are_dates([name])]
     if len(dated) > 2 and len(dated) * 2 > len(names) and are_dates(dated):
         keys = [name for name in names[: names.index(dated[0])] if name not in dated]
@@ -64,24 +73,83 @@ def times_as_rows(data: Table, place: str, frequency: str | None = None) -> tupl
     starts = [name for name in names if name.casefold() in STARTS]
     if len(lists) == 1 and len(starts) == 1:
         return _from_lists(data, lists[0], starts[0], frequency, place)
-    return data, ""
+    return _steps_as_rows(data, place, columns_are_steps)
+
+
+def _steps_as_rows(data: Table, place: str, columns_are_steps: bool) -> tuple[Table, str]:
+    """The table with a row for each step, where its columns are steps: by their numbers and a name for each row."""
+    names = data.column_names
+    steps = numbered_columns(names) or [
+        name for name in names if columns_are_steps and not holds_words(data[name], PLAIN)
+    ]
+    if steps and holds_words(data[steps[0]], PLAIN):  # as M4 has them: V1 holds names, V2 and so on values
+        steps = steps[1:]
+    if len(steps) < (2 if columns_are_steps else MIN_STEPS):
+        if columns_are_steps:
+            raise DataError(f"{place}: --columns-are-steps: there are no columns of numbers to be steps")
+        return data, ""
+    keys = [
+        name for name in names if name not in steps and holds_words(data[name], PLAIN) and not are_dates(data[name])
+    ]
+    named = [name for name in keys if len({*map(str, data[name])}) == len(data)][:1]
+    if not named and not columns_are_steps:
+        if len(steps) < len(names):
+            return data, ""
+        if len(data) >= _MIN_ROWS:
+            raise Question(
+                f"{place}: are the columns {steps[0]!r} to {steps[-1]!r} series, or the steps of a series a row?",
+                [{"columns_are_steps": ()}, {"rows_are_steps": ()}],
+            )
+    columns = data.columns
+    if not named and len(data) > 1:
+        named, columns = [_ROW], {_ROW: [str(row) for row in range(1, len(data) + 1)], **data.columns}
+    numbered = Table(columns, sha256=data.sha256, dialect=data.dialect)
+    return _turned(numbered, steps, [[str(step) for step in range(1, len(steps) + 1)]] * len(data), named)
+
+
+_ROW = "row"
+
+
+def with_steps(data: Table, series: str | None) -> tuple[Table, str]:
+    """A table whose rows are steps, with the column of their numbers, which start with each series anew.
+
+    Args:
+        series: the column of the series' names; None where all rows are of one series.
+    """
+    rows = Counter[str]()
+    steps = list[str]()
+    for name in [""] * len(data) if series is None else map(str, data[series]):
+        steps.append(str(rows[name]))
+        rows[name] += 1
+    column = next(name for name in (STEP, f"({STEP})") if name not in data.column_names)
+    return Table({column: steps, **data.columns}, data.class_names, data.sha256, data.types, data.dialect), column
+
+
+def has_no_times(data: Table) -> bool:
+    """Whether all columns hold numbers, none of them rises as times do, and none is called as times are."""
+    usual = {*TIME_COLUMNS, *STEP_COLUMNS, *YEAR_COLUMNS}
+    return not any(
+        name.strip().lower() in usual or holds_words(data[name], PLAIN) or may_be_times(data[name])
+        for name in data.column_names
+    )
 
 
 def _turned(
-    data: Table, columns: Sequence[str], times: Sequence[Sequence[str]], keys: Sequence[str]
+    data: Table, columns: Sequence[str], times: Sequence[Sequence[str]], keys: Sequence[str],
+    years: Sequence[str] = (),
 ) -> tuple[Table, str]:  # fmt: skip
-    """One row for each of these columns of each row; empty fields at the ends of a series are no rows."""
+    """One row for each of these columns of each row; empty fields at the ends of a row are no rows."""
     values = list(zip(*(data[name] for name in columns), strict=True))
-    rows = [
-        (row, step) for row, of_row in enumerate(values) for step in range(len(columns))
-        if str(of_row[step]).strip() or 0 < step < len(columns) - 1
-    ]  # fmt: skip
-    used = {*columns, *keys}
+    rows = list[tuple[int, int]]()
+    for row, of_row in enumerate(values):
+        there = [step for step, value in enumerate(of_row) if str(value).strip().casefold() not in MISSING]
+        rows += [(row, step) for step in range(there[0], there[-1] + 1)] if there else []
+    used = {*columns, *keys, *years}
     left_out = [name for name in data.column_names if name not in used]
     turned = {name: [data[name][row] for row, _ in rows] for name in keys}
     turned |= {TIME: [times[row][step] for row, step in rows], VALUE: [values[row][step] for row, step in rows]}
     unused = f"; not used: {', '.join(left_out[:9])}" if left_out else ""
-    said = f"The columns {columns[0]!r} to {columns[-1]!r} are times{unused}."
+    said = f"The columns {columns[0]!r} to {columns[-1]!r} are {'steps' if times[0][0] == '1' else 'times'}{unused}."
     return Table(turned, sha256=data.sha256, dialect=data.dialect), said
 
 
@@ -91,8 +159,9 @@ def _from_lists(data: Table, values: str, start: str, frequency: str | None, pla
     names = data.column_names
     steps = [name for name in names if name.casefold() in FREQUENCIES]
     if frequency is None and not steps:
-        raise DataError(
-            f"{place}: column {values!r} holds lists; give the step of their values with --frequency, such as D"
+        raise Question(
+            f"{place}: column {values!r} holds lists, and no column their step",
+            [{"frequency": [step]} for step in ("D", "W", "MS", "h")],
         )
     keys = [name for name in names if name not in (values, start, *steps) and not isinstance(data[name][0], list)]
     columns: dict[str, list[object]] = {name: [] for name in (*keys, TIME, VALUE)}

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gatedrnn.errors import DataError
+from gatedrnn.errors import DataError, Question
 from gatedrnn.tables.options import MISSING, PLAIN, Decimal, Fields
 from gatedrnn.tables.table import Column, values_of_column
 
@@ -180,8 +180,8 @@ def _decimal(texts: dict[int, str], place: Place, fields: Fields) -> Decimal:
     if row is None:
         return "."
     whole, rest = re.split("[.,]", marked[row])
-    raise DataError(
-        f"{place(row)}: {texts[row]} may be {whole}{rest} or {whole}.{rest}; give --decimal . or --decimal ,"
+    raise Question(
+        f"{place(row)}: {texts[row]} may be {whole}{rest} or {whole}.{rest}", [{"decimal": ["."]}, {"decimal": [","]}]
     )
 
 

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from gatedrnn.errors import DataError
+from gatedrnn.errors import DataError, Question
 from gatedrnn.tables.date_forms import MONTHS
 from gatedrnn.tables.files import SHOWN, WITHOUT_NAME, column_of
+from gatedrnn.tables.numbers import numbers_of
 from gatedrnn.tables.table import Table
 from gatedrnn.tables.times import are_dates
 
@@ -69,7 +70,10 @@ def with_time_column(data: Table, place: str, wanted: str | None) -> tuple[Table
     if len(dated) == 1:
         return _with_time_of_day(data, dated[0])
     if dated:
-        raise DataError(f"{place}: which column is the time? {_listed(dated)} hold dates; name it with --time-column")
+        raise Question(
+            f"{place}: which column is the time? {_listed(dated)} hold dates",
+            [{"time_column": [name]} for name in dated],
+        )
     parts = _parts(names, data)
     if len(parts) > 1:
         joined, name = _joined(data, parts, place)
@@ -85,7 +89,9 @@ def with_time_column(data: Table, place: str, wanted: str | None) -> tuple[Table
     counting = [name for name in names if name.lower() in STEP_COLUMNS and _count_up(data[name])]
     if not usual and len(counting) == 1:
         return data, counting[0]
-    return data, column_of(names, place, "time", None, TIME_COLUMNS)
+    return data, column_of(
+        names, place, "time", None, TIME_COLUMNS, plausible=[name for name in names if may_be_times(data[name])]
+    )
 
 
 def _are_values(names: Sequence[str]) -> bool:
@@ -114,6 +120,14 @@ def _whole(values: Sequence[object]) -> np.ndarray | None:
         return None
     whole = np.isfinite(numbers) & (numbers == np.rint(numbers)) & (np.abs(numbers) < 2**53)
     return numbers.astype(np.int64) if whole.all() else None
+
+
+def may_be_times(values: Sequence[object]) -> bool:
+    """Whether values are different words, or numbers that rise."""
+    try:
+        return bool((np.diff(numbers_of(values, str)) > 0).all())
+    except DataError:
+        return _rises(values)
 
 
 def _rises(values: Sequence[object]) -> bool:

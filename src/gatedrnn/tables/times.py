@@ -14,7 +14,7 @@ from zoneinfo import available_timezones
 
 import numpy as np
 
-from gatedrnn.errors import DataError
+from gatedrnn.errors import DataError, Question
 from gatedrnn.tables.date_forms import (
     PATTERNS,
     dates_by,
@@ -22,12 +22,12 @@ from gatedrnn.tables.date_forms import (
     has_order,
     order_of,
     patterns_of,
+    plain_texts,
     shown,
     written_by,
 )
 from gatedrnn.tables.numbers import SHOWN, Place
 from gatedrnn.tables.options import MISSING, Order
-from gatedrnn.tables.time_texts import plain_texts
 
 CLOCK = re.compile(r"(\d{1,6}):([0-5]\d)(?::([0-5]\d(?:\.\d{1,9})?))?")
 DATE = re.compile(
@@ -327,9 +327,9 @@ def _patterned(texts: list[str], place: Place, order: Order | None) -> Times | N
             row = int(unlike[0])
             both = (best[0], other)
             dates = {str(days_by_pattern[pattern][row])[:10]: "-".join(order_of(pattern)) for pattern in both}
-            raise DataError(
-                f"{place(row)}: {texts[row]} may be {' or '.join(dates)}, and no row tells; give --date-order "
-                f"{' or --date-order '.join(dates.values())}"
+            raise Question(
+                f"{place(row)}: {texts[row]} may be {' or '.join(dates)}, and no row tells",
+                [{"date_order": [order]} for order in dates.values()],
             )
     return Times(days_by_pattern[best[0]], TimeForm("dates", best[0])) if best else None
 
@@ -467,6 +467,9 @@ def localized(times: Times, zone: str, series: np.ndarray, place: str) -> Times:
     return Times(times.values, replace(times.form, zone=zone), instants)
 
 
+_HOUR = np.timedelta64(1, "h")
+
+
 def zone_of_turning_clocks(wall: np.ndarray) -> str | None:
     """The zone whose clocks go back where times of one series come again, one after the other, and then go on; None
     where they do so nowhere, or no zone's do.
@@ -478,8 +481,9 @@ def zone_of_turning_clocks(wall: np.ndarray) -> str | None:
 
     steps = np.diff(wall)
     back = steps <= np.timedelta64(0)
-    # Clocks go back by an hour or half of one, twice in a table of days of no year.
-    if not back.any() or steps.min() < -np.timedelta64(1, "h") or back.sum() > 1 + len(wall) // 24:
+    # Clocks go back by an hour or half of one, once a year; a table of longer steps has no time twice for it.
+    too_many = back.sum() > 1 + len(wall) // 24
+    if not back.any() or steps.min() < -_HOUR or np.median(steps) > _HOUR or too_many:
         return None
     index = pd.DatetimeIndex(wall)
     for zone in (*USUAL_ZONES, *sorted(available_timezones())):

@@ -25,10 +25,13 @@ def in_an_empty_folder(tmp_path, monkeypatch):
 
 @pytest.fixture
 def refused(capsys):
-    """A check of a refused command: its exit code is this, and its one line has these words."""
+    """A check of a refused command: its exit code is this, and its one line has these words; below a question stand the
+    first rows of the table and the commands that answer."""
 
     def check(said, *arguments, code=2):
         found, error = outcome(capsys, *arguments)
-        assert found == code and error.startswith("gatedrnn: ") and error.count("\n") == 1 and said in error, error
+        lines = error.partition("\nanswer with")[0].splitlines()
+        assert found == code and error.startswith("gatedrnn: ") and said in lines[0], error
+        assert all(line.startswith("  ") for line in lines[1:]), error
 
     return check

@@ -138,7 +138,7 @@ WRONG_TS = [
     ("@problemName p\n", "has no @data line"),
 ]
 WRONG_LONG = [
-    ("unique_id", "who", "which column is the series? none has a usual name; name it with --series-column"),
+    ("unique_id", "who", "which column is the series? none has a usual name; give --series-column who"),
     ("load,heat", "id,heat", "which column is the series? several could be it (unique_id, id)"),
     ("a,2024-01-02", "a,2024-01-01", "rows 1 and 2, column 'ds': series a has 2024-01-01 18:00 twice"),
     ("a,2024-01-02 18:00", "a,soon", "row 2, column 'ds': 'soon' is neither a number nor a date"),
@@ -583,7 +583,7 @@ def test_short_series_are_trained_on_and_those_that_are_long_enough_are_scored(t
 def test_a_column_that_no_flag_names_is_to_be_called_otherwise(tmp_path):
     table = written(tmp_path, "id,time,parameter,variable,value,label\na,1,x,y,2,up\n")
     refused(
-        "which column is the parameter\\? several could be it .*; call one of them parameter\\.",
+        "which column is the parameter\\? several could be it .*; call one of them parameter$",
         read_series,
         table,
         Reading(),

@@ -238,7 +238,7 @@ def test_the_task_of_a_file_is_told_by_what_it_holds(name, tmp_path, caplog):
 
 def test_a_file_for_no_task_is_a_question(tmp_path):
     path = written(tmp_path, "a,b,c\n" + "".join(f"{n * n},{n % 5 * 1.5},{7 - n}\n" for n in range(9)))
-    refused("which task is it for\\? name it with --task, such as", task_of_file, path)
+    refused("which task is it for\\? give --task forecast", task_of_file, path)
 
 
 @pytest.mark.parametrize("zone", ["", "Z", "+09:00"])

@@ -124,7 +124,8 @@ def test_series_are_named_by_several_columns_where_these_part_the_rows(tmp_path)
         table = read(path, **columns)
         assert [one.name for one in table.series] == [f"{store},{item}" for store, item in keys]
         assert table.columns.keys == ("store", "item") and table.columns.target == ("sales",)
-    refused("name its series with --series-column .*store item", read, path, target=("sales",), series="store")
+    ways = "give --series-column store item or --duplicates first, last, mean or sum"
+    refused(ways, read, path, target=("sales",), series="store")
     names = written(tmp_path, pd.concat([dated(id="DE", y=1.0 * np.arange(60)), dated(id=" ", y=1.0)]), "names.csv")
     refused("row 61 has no name in column 'id'", read, names)
     blanks = pd.concat([dated(id="DE", y=WAVE[:60])[::2], dated(id="DE ", y=WAVE[:60])[1::2]])
@@ -191,10 +192,10 @@ def test_times_that_are_columns_become_rows(tmp_path, caplog):
     years = pd.DataFrame(WAVE.reshape(40, 12), columns=months).assign(Annual=1.0)
     years.insert(0, "Year", range(1980, 2020))
     table = read(written(tmp_path, years, "years.csv"))
-    assert table.frequency.name == "MS" and (table.series[0].values == WAVE).all() and "Year, Annual" in table.said
+    assert table.frequency.name == "MS" and (table.series[0].values == WAVE).all() and "not used: Annual" in table.said
     lists = tmp_path / "lists.jsonl"
     lists.write_text('{"item_id": "a", "start": "2024-01-01", "target": [1, 2, 4, 3]}\n')
-    refused("column 'target' holds lists; give the step of their values with --frequency", read, lists)
+    refused("column 'target' holds lists, and no column their step; give --frequency D", read, lists)
     assert read(lists, frequency="D").series[0].values.tolist() == [1, 2, 4, 3]
 
 

@@ -1,18 +1,18 @@
 """Tables of time series to forecast: columns with roles, one frequency, gaps marked; one ships with a library."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 import pyarrow as pa
 
 from gatedrnn.data.series.measurements import SERIES_COLUMNS, check_rising, numbers_in_column, times_in_column
 from gatedrnn.data.windows import FLOAT32, OneSeries
-from gatedrnn.errors import DataError
+from gatedrnn.errors import DataError, Question
 from gatedrnn.extras import require
 from gatedrnn.records import Json
 from gatedrnn.tables.date_forms import full_order
@@ -27,7 +27,7 @@ from gatedrnn.tables.files import (
 )
 from gatedrnn.tables.frequency import NUMBERS, Frequency, frequency_of, named_alike
 from gatedrnn.tables.keys import find_keys, with_key_column
-from gatedrnn.tables.layout import times_as_rows
+from gatedrnn.tables.layout import has_no_times, times_as_rows, with_steps
 from gatedrnn.tables.numbers import holds_flags, holds_words
 from gatedrnn.tables.options import (
     AS_SHOWN,
@@ -40,9 +40,10 @@ from gatedrnn.tables.options import (
     Order,
     Thousands,
 )
+from gatedrnn.tables.questions import ask_at_once, first_rows
 from gatedrnn.tables.table import Table
 from gatedrnn.tables.time_columns import LOOKED_AT, with_time_column
-from gatedrnn.tables.times import TimeForm, Times, localized, zone_of_turning_clocks
+from gatedrnn.tables.times import TimeForm, Times, are_dates, localized, zone_of_turning_clocks
 
 TARGET_COLUMNS = ("y", "value", "target")
 PARTIAL, MIN_BEFORE_PARTIAL = 0.5, 30
@@ -80,6 +81,10 @@ class Columns(NamedTuple):
     last_step: LastStep | None = None
     keys: tuple[str, ...] = ()
     """The columns that name a series together; () where one does."""
+    rows_are_steps: bool = False
+    """Whether rows are steps, so that no column holds times."""
+    columns_are_steps: bool = False
+    """Whether a row is a series, and its columns are steps."""
 
     @property
     def fields(self) -> Fields:
@@ -126,11 +131,40 @@ def read_series_table(path: Path, columns: Columns) -> SeriesTable:
             no value at all; row and column are named.
     """
     data = read_table(path, columns.dialect)
-    place = str(path)
     if not len(data):
         raise DataError(f"{path}: there are columns but no rows")
-    data, turned = times_as_rows(data, place, columns.frequency) if columns.time is None else (data, "")
-    data, time = with_time_column(data, place, columns.time)
+    try:
+        return ask_at_once(lambda answers: _read(path, data, _answered(columns, answers)))
+    except Question as question:
+        question.rows = first_rows(data)
+        raise
+
+
+_AS_COLUMNS = {"series_column": "series", "time_column": "time"}
+"""The settings that `Columns` has by another name."""
+
+
+def _answered(columns: Columns, answers: Mapping[str, Sequence[str]]) -> Columns:
+    """What is known of columns, with answers of the caller."""
+    fields = dict[str, Any]()
+    for setting, value in answers.items():
+        name = _AS_COLUMNS.get(setting, setting)
+        if name in _AS_COLUMNS.values():
+            fields[name] = ",".join(value)
+        elif name in ("target", "known", "past", "fixed"):
+            fields[name] = tuple(value)
+        else:
+            fields[name] = value[0] if value else True
+    return columns._replace(**fields)
+
+
+def _read(path: Path, data: Table, columns: Columns) -> SeriesTable:
+    place = str(path)
+    data, turned = (
+        times_as_rows(data, place, columns.frequency, columns_are_steps=columns.columns_are_steps)
+        if columns.time is None and not columns.rows_are_steps else (data, "")
+    )  # fmt: skip
+    data, time, counted = _with_times(data, place, columns)
     times = times_in_column(path, data, time, columns.fields)
     if columns.series is not None:
         data, named, keys = with_key_column(data, place, columns.series)
@@ -154,7 +188,7 @@ def read_series_table(path: Path, columns: Columns) -> SeriesTable:
         _check_float32(rows, of_numbers[rows.target], path)
     series, partial = _without_partial_step(series, columns)
     ragged = _ragged_ends(series, columns, frequency, data, path) if columns.series is None and guessed else ""
-    said += "".join(f" {sentence}" for sentence in (turned, zoned, unmeasured, partial, ragged) if sentence)
+    said += "".join(f" {sentence}" for sentence in (turned, counted, zoned, unmeasured, partial, ragged) if sentence)
     others = [name for name in data.column_names if name not in (columns.series, columns.time, *columns.keys)]
     names, left_out = without_row_numbers(data, others, list(of_numbers))
     wide = columns.series is None
@@ -168,6 +202,25 @@ def read_series_table(path: Path, columns: Columns) -> SeriesTable:
         tuple(name for name in names if name not in of_numbers),
         said_columns(path.name, roles, [columns.time or "", *columns.keys, *others], left_out) + said, data.types,
     )  # fmt: skip
+
+
+def _with_times(data: Table, place: str, columns: Columns) -> tuple[Table, str, str]:
+    """The table, its column of times, and a sentence on rows that are steps.
+
+    Raises:
+        Question: several columns could hold times, or some could, and none has a usual name.
+    """
+    if columns.rows_are_steps or (columns.time is None and has_no_times(data)):
+        series = columns.series or next((name for name in data.column_names if name.lower() in SERIES_COLUMNS), None)
+        data, time = with_steps(data, series)
+        said = "" if columns.rows_are_steps else "No column holds times: each row is a step; --time-column names one."
+        return data, time, said
+    try:
+        return *with_time_column(data, place, columns.time), ""
+    except Question as question:
+        if any(are_dates(data[name][:LOOKED_AT]) for name in data.column_names):
+            raise
+        raise Question(question.asked, [*question.answers, {"rows_are_steps": ()}]) from question
 
 
 def _guessed(data: Table, place: str, asked: Columns, time: str, times: Times) -> tuple[Columns, Table]:
@@ -197,7 +250,8 @@ def _guessed(data: Table, place: str, asked: Columns, time: str, times: Times) -
     target = asked.target or tuple(numbers)
     if series is not None and not asked.target and len(numbers) != 1:
         shown = [name for name in names if name not in (series, time) or not asked.keys]
-        target = (column_of([name for name in shown if name not in asked.keys], place, "target", None, TARGET_COLUMNS),)
+        shown = [name for name in shown if name not in asked.keys]
+        target = (column_of(shown, place, "target", None, TARGET_COLUMNS, plausible=numbers),)
     twice = next((name for name in (*roles, *target) if (*roles, *target).count(name) > 1), None)
     if twice is not None:
         raise DataError(f"{place}: column {twice!r} is given two roles")
@@ -234,7 +288,7 @@ def _rows(
             try:
                 check_rising(path, data, columns.time, times, name, rows)
             except DataError as error:
-                raise DataError(f"{error}; {_way_out(data, columns, times)}") from error
+                raise Question(str(error), _ways_out(data, columns, times)) from error
         else:
             groups[name] = _one_a_time(rows, times, columns, numbers, last=name == [*groups][-1])
         if columns.series is None and columns.duplicates is None:
@@ -244,17 +298,14 @@ def _rows(
     ]
 
 
-def _way_out(data: Table, columns: Columns, times: Times) -> str:
-    """The flag that helps where a series has a time twice."""
+def _ways_out(data: Table, columns: Columns, times: Times) -> list[Mapping[str, Sequence[str]]]:
+    """The settings that help where a series has a time twice."""
     keys = None
     with suppress(DataError):
         used = (columns.time, *columns.target, *columns.known, *columns.past, *columns.fixed)
         keys = find_keys(data, "", [name for name in data.column_names if name not in used], times.order)
-    if keys is None:
-        return "give --duplicates first, last, mean or sum"
-    return (
-        f"name its series with --series-column {keys.replace(',', ' ')}, or give --duplicates first, last, mean or sum"
-    )
+    named = [] if keys is None else [{"series_column": keys.split(",")}]
+    return [*named, *({"duplicates": [row]} for row in get_args(Duplicates))]
 
 
 def _one_a_time(
@@ -328,10 +379,10 @@ def _ragged_ends(
     if ahead >= max(MIN_AHEAD, frequency.seasons[0]) and not (columns.known or columns.past):
         short = [name for name, time in last.items() if time == first]
         beyond = [name for name in data.column_names if name not in (columns.time, *short)]
-        raise DataError(
+        raise Question(
             f"{path}: {short[0]!r} ends at {shown[short[0]]}, and other columns go on for {ahead} steps: is their "
-            f"future known? Then give --target {' '.join(short)} --known {' '.join(beyond[:9])}; or forecast each from "
-            f"its own end, with --target {' '.join(list(last)[:9])}"
+            "future known, or is each column forecast from its own end?",
+            [{"target": short, "known": beyond}, {"target": [*last]}],
         )
     return (
         "Each column is forecast from its own end: " + ", ".join(f"{n} {t}" for n, t in list(shown.items())[:9]) + "."

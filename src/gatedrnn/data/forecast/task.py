@@ -162,7 +162,7 @@ def read_tables(settings: ForecastTask) -> Read:
         settings.target, ",".join(settings.series_column) or None, ",".join(settings.time_column) or None,
         settings.known, settings.past, settings.fixed, settings.frequency, settings.missing, settings.dialect,
         settings.decimal, settings.date_order, settings.thousands, settings.duplicates, settings.absent, settings.zone,
-        settings.last_step,
+        settings.last_step, rows_are_steps=settings.rows_are_steps, columns_are_steps=settings.columns_are_steps,
     )  # fmt: skip
     if settings.train_file is None:
         if settings.test_file is not None:

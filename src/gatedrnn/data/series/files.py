@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from gatedrnn.data.files import LABEL_COLUMNS
 from gatedrnn.data.series.fields import LabelledSeries
 from gatedrnn.data.series.formats import FILE_COLUMNS, is_unnamed, read_curves, read_recordings, read_ts, read_unnamed
 from gatedrnn.data.series.measurements import holds_measurements, read_long, read_measurement_files, read_measurements
@@ -12,6 +13,7 @@ from gatedrnn.data.windows import first_beyond
 from gatedrnn.errors import DataError
 from gatedrnn.tables.files import read_table, reader
 from gatedrnn.tables.layout import numbered_columns
+from gatedrnn.tables.numbers import holds_words
 from gatedrnn.tables.options import AS_SHOWN, Decimal, DialectOptions, Fields, Order, Thousands
 
 
@@ -33,6 +35,7 @@ class Reading(NamedTuple):
     thousands: Thousands | None = None
     group: str | None = None
     weight_column: str | None = None
+    columns_are_steps: bool = False
 
     @property
     def fields(self) -> Fields:
@@ -82,7 +85,10 @@ def read_series(
     data = read_table(path, dialect)
     if holds_measurements(data.column_names):
         return read_measurements(path, series, time, label, fields, channels, labelled=labelled, dialect=dialect)
-    if time is None and series is None and (steps := numbered_columns(data.column_names)):
+    values = [name for name in data.column_names if name != label and name.lower() not in LABEL_COLUMNS]
+    numbers = [name for name in values if not holds_words(data[name], fields)]
+    steps = numbers if reading.columns_are_steps else numbered_columns(data.column_names)
+    if time is None and series is None and steps:
         return read_curves(path, data, steps, label, fields, labelled=labelled)
     return read_long(
         path, series, time, label, fields, channels, uneven=reading.uneven, group=reading.group,

@@ -53,7 +53,10 @@ def read_long(
     """
     data, place = read_table(path, dialect), str(path)
     named = any(name.lower() in SERIES_COLUMNS for name in data.column_names)
-    series = column_of(data.column_names, place, "series", series_column, SERIES_COLUMNS if named else (FILE,))
+    again = [name for name in data.column_names if len({*map(str, data[name])}) < len(data)]
+    series = column_of(
+        data.column_names, place, "series", series_column, SERIES_COLUMNS if named else (FILE,), plausible=again
+    )
     data, time = with_time_column(data, place, time_column)
     label = None
     if labelled or label_column in data.column_names or any(n.lower() in LABEL_COLUMNS for n in data.column_names):
