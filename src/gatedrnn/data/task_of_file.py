@@ -22,7 +22,16 @@ from gatedrnn.data.series.formats import is_regression, is_unnamed
 from gatedrnn.data.series.measurements import SERIES_COLUMNS, holds_measurements
 from gatedrnn.data.settings import FORECAST, LANGUAGE, SERIES, SERIES_REGRESSION, TAGGING, TEXT, TEXT_REGRESSION
 from gatedrnn.errors import DataError, Question
-from gatedrnn.tables.files import FORMATS, column_of, ending_of, fields_of, in_a_sentence, is_several, read_table
+from gatedrnn.tables.files import (
+    FORMATS,
+    column_of,
+    ending_of,
+    fields_of,
+    holds_rows,
+    in_a_sentence,
+    is_several,
+    read_table,
+)
 from gatedrnn.tables.layout import times_as_rows
 from gatedrnn.tables.numbers import is_number
 from gatedrnn.tables.questions import first_rows
@@ -45,18 +54,26 @@ def task_of_file(path: Path) -> str:
 
 
 def _task_and_why(path: Path) -> tuple[str, str]:
-    if path.name.lower().endswith(TEXT_ENDINGS) or (is_several(path) and holds_running_text(path)):
+    if (path.name.lower().endswith(TEXT_ENDINGS) and not holds_rows(path)) or (
+        is_several(path) and holds_running_text(path)
+    ):
         return LANGUAGE, f"{path.name} is running text"
     if ".ts" in path.suffixes:
         task, label = (SERIES_REGRESSION, "number") if is_regression(path) else (SERIES, "class")
         return task, f"{path.name} holds series with a {label} each"
     if not is_several(path) and (ending_of(path) not in FORMATS or not path.is_file()):
         return LANGUAGE, f"{path.name} is no table"  # which the reader says, with what it reads
-    if is_unnamed(path) and holds_labels([row[0] for _, row in fields_of(path)]):
+    if is_unnamed(path) and _are_classes([row[0] for _, row in fields_of(path)]):
         return SERIES, f"{path.name} holds a series a row, its class first"
     if named_files(path) is not None:
         return SERIES, f"{path.name} names a file for each series"
     return _of_table(with_names(read_table(path), str(path)), str(path), path.name)
+
+
+def _are_classes(values: list[str]) -> bool:
+    """Whether values are classes: few that come again, or whole numbers, most of which do."""
+    whole = all(is_number(value) and float(value).is_integer() for value in values)
+    return holds_labels(values) or (whole and 1 < len({*values}) <= len(values) // 2)
 
 
 def _answer(ask: Callable[..., Any], *given: object) -> Any:

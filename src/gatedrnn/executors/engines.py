@@ -4,12 +4,14 @@ import os
 import shutil
 import signal
 import socket
+import sys
 import threading
 import time
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, chdir
+from importlib.util import module_from_spec, spec_from_file_location
 from multiprocessing.process import parent_process
 from pathlib import Path
 from types import FrameType
@@ -24,6 +26,7 @@ from gatedrnn.executors.work import Report, Task, work
 from gatedrnn.extras import require
 from gatedrnn.machine import cores
 from gatedrnn.processes import StopFlag
+from gatedrnn.registry import CELLS
 
 if TYPE_CHECKING:  # imported where a cluster is asked for
     from ray import ObjectRef
@@ -54,7 +57,7 @@ class Local:
         self._killed = _killed_for_memory()
 
     def _pool(self) -> Executor:
-        return process_pool(1, _begin, self._stop)
+        return process_pool(1, _begin, self._stop, _script_with_cells())
 
     def start(self, tasks: Sequence[Task]) -> Sequence[Future[Report]]:
         """Submit each task to a free pool."""
@@ -120,8 +123,20 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _begin(asked: StopFlag) -> None:
+def _script_with_cells() -> str | None:
+    """The Python file that was started and has registered cells, which workers need too; None of any other."""
+    own = any(record.layer.__module__ == "__main__" for record in CELLS.values())
+    file = getattr(sys.modules["__main__"], "__file__", None)
+    return os.path.abspath(file) if own and file is not None else None
+
+
+def _begin(asked: StopFlag, script: str | None) -> None:
     global _stop
+    if script is not None:
+        spec = spec_from_file_location("__mp_main__", script)
+        assert spec is not None and spec.loader is not None
+        module = sys.modules[spec.name] = module_from_spec(spec)
+        spec.loader.exec_module(module)
     _stop = _ParentStops(asked)
     _tasks.enter_context(tasks_kept())
     threading.Thread(target=_end_with_parent, daemon=True).start()

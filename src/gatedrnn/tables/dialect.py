@@ -20,11 +20,11 @@ import pyarrow.compute as pc
 from pyarrow import csv as arrow_csv
 
 from gatedrnn.errors import DataError
-from gatedrnn.tables.options import AS_SHOWN, MISSING, DialectOptions
+from gatedrnn.tables.options import AS_SHOWN, COLUMN, MISSING, DialectOptions
 
 Content = Any
 """The bytes of a file, or its memory map."""
-SEPARATORS = {".csv": ",", ".tsv": "\t"}
+SEPARATORS = {".csv": ",", ".tsv": "\t", ".tab": "\t", ".dat": "\t", ".txt": "\t"}
 """The usual separator by the ending of a file."""
 CANDIDATES = (",", ";", "\t", "|")
 SAMPLE_BYTES, SAMPLE_ROWS = 1 << 20, 200
@@ -58,6 +58,8 @@ class Dialect(NamedTuple):
     """Lines above the rows that are left out."""
     below: tuple[str, ...] = ()
     """Rows below the table that are left out."""
+    renamed: tuple[str, ...] = ()
+    """Columns whose name is another one's too, or that have none, by the names that they are given."""
 
     def notes(self, name: str) -> list[str]:
         """Sentences on what a user may not expect.
@@ -72,6 +74,9 @@ class Dialect(NamedTuple):
             if lines:
                 count = f"{len(lines)} rows" if len(lines) > 1 else "1 row"
                 notes.append(f"{name}: {count} {where} the table left out: {lines[0]:.60}{flag}")
+        if self.renamed:
+            names = ", ".join(map(repr, self.renamed[:9]))
+            notes.append(f"{name}: columns without a name of their own are called {names}")
         return notes
 
 
@@ -97,32 +102,36 @@ def parse(content: Content, ending: str, options: DialectOptions, place: str) ->
         place: the file, for messages.
 
     Raises:
-        DataError: the file is binary, in another encoding, or without a row; a quotation mark is not closed; two
-            columns have one name; or a row has more or fewer fields than there are columns.
+        DataError: the file is binary, in another encoding, or without a row; a quotation mark is not closed; or a row
+            has more or fewer fields than there are columns.
     """
     text = _opened(content, ending, options, place)
     head = _head(_sample(text), options.skip_lines, place)
     if text.quoted:
         _check_quotes(text, place)
-    offset = next(islice(_line_ends(text.content), head.line - 1, None), len(text.content))
+    ends = islice(_line_ends(text.content), head.line - 1, None) if head.line else iter((0,))
+    offset = next(ends, len(text.content))
     table, below = _read_rows(text._replace(content=memoryview(text.content)[offset:]), head, place)
-    table, more = _without_notes(_without_blanks(table, place), text.separator)
+    table, more = _without_notes(_without_blanks(table), text.separator)
     above = [text.separator.join(row).strip() for row in head.left_out]
-    return table, Dialect(text.encoding, text.separator, tuple(above), (*more, *below))
+    table, renamed = _with_unequal_names(table)
+    return table, Dialect(text.encoding, text.separator, tuple(above), (*more, *below), tuple(renamed))
 
 
 def table_of_rows(rows: Sequence[list[str]], options: DialectOptions, place: str) -> tuple[pa.Table, Dialect]:
     """The rows of a spreadsheet, all as wide as the sheet, as `parse` has those of a file.
 
     Raises:
-        DataError: there is no row, or two columns have one name.
+        DataError: there is no row.
     """
     filled = [_Row(line, fields) for line, fields in enumerate(rows, start=1) if any(fields)]
     head = _head(filled[:SAMPLE_ROWS], options.skip_lines, place)
     body = [row.fields for row in filled if row.line > head.line]
     columns = [pa.chunked_array([[row[place] for row in body]], pa.string()) for place in range(len(head.names))]
-    table, below = _without_notes(_without_blanks(pa.table(columns, head.names), place), " ")
-    return table, Dialect(above=tuple(" ".join(filter(None, row)) for row in head.left_out), below=tuple(below))
+    table, below = _without_notes(_without_blanks(pa.table(columns, head.names)), " ")
+    table, renamed = _with_unequal_names(table)
+    above = tuple(" ".join(filter(None, row)) for row in head.left_out)
+    return table, Dialect(above=above, below=tuple(below), renamed=tuple(renamed))
 
 
 def rows_of(content: Content, ending: str, place: str) -> Iterator[tuple[int, list[str]]]:
@@ -156,8 +165,25 @@ def _opened(content: Content, ending: str, options: DialectOptions, place: str) 
     content = memoryview(content)[len(first_line) :] if excel else content
     separator = options.separator or (excel[1].decode() if excel else None)
     if separator is None:
-        separator = _separator(bytes(content[:SAMPLE_BYTES]).decode(errors="ignore"), SEPARATORS[ending], quoted)
+        sample = bytes(content[:SAMPLE_BYTES]).decode(errors="ignore")
+        separator = _separator(sample, SEPARATORS[ending], quoted)
+        if separator not in sample and re.search(r"\S[ \t]+\S", sample) and parted_by_blanks(sample):
+            content, separator = re.sub(rb"(?m)^[ \t]+|[ \t]+$", b"", bytes(content)), "\t"
+            content = re.sub(rb"[ \t]+", b"\t", content)
     return _Text(content, encoding, separator, quoted, int(excel is not None))
+
+
+def parted_by_blanks(sample: str) -> bool:
+    """Whether the lines of a text are rows of numbers or dates with blanks between, but for a line of names above.
+
+    Example:
+        >>> parted_by_blanks("x  y\\n1.0  2\\n1.5  3"), parted_by_blanks("It was 1 day.\\nIt was 2 days.")
+        (True, False)
+    """
+    rows = [line.split() for line in sample.splitlines()[:SAMPLE_ROWS] if line.strip()]
+    rows = rows[1:-1] or rows  # the last may be cut off
+    values = sum(_is_value(field) for row in rows for field in row)
+    return len({*map(len, rows)}) == 1 and values * 2 > sum(map(len, rows))
 
 
 class _Head(NamedTuple):
@@ -184,12 +210,28 @@ def _head(rows: Sequence[_Row], skip_lines: int | None, place: str) -> _Head:
     names = [name.strip() for name in rows[header].fields]
     names[0] = names[0].lstrip("# ")
     below = [row.fields for row in rows[end + 1 :]]
+    if len({*names}) < len(names):
+        if all(map(_is_value, filter(None, names))):  # the first row of a table without names
+            names = [f"{COLUMN} {number}" for number in range(1, len(names) + 1)]
+            return _Head(names, rows[header - 1].line if header else 0, [row.fields for row in rows[:header]])
+        if below and end == header and (joined := _joined(names, below[0])):
+            return _Head(joined, rows[end + 1].line, [row.fields for row in rows[:header]])
     if below and all(len(fields) == len(names) + 1 for fields in below):
         if not any(fields[-1].strip() for fields in below):
             names = [*names, ""]
         elif all(_is_value(fields[0]) for fields in below):  # R gives its row names no name
             names = ["", *names]
     return _Head(names, rows[end].line, [row.fields for row in (*rows[:header], *rows[header + 1 : end + 1])])
+
+
+def _joined(names: Sequence[str], below: Sequence[str]) -> list[str] | None:
+    """The names of a header of two lines, where the lower one tells names of the upper one apart."""
+    if len(below) != len(names) or not all(field.strip()[:1].isalpha() for field in below):
+        return None
+    joined = [
+        f"{name} {field.strip()}" if names.count(name) > 1 else name for name, field in zip(names, below, strict=True)
+    ]
+    return joined if len({*joined}) == len(joined) else None
 
 
 def check_width(count: int, place: str) -> None:
@@ -421,6 +463,8 @@ def _read_rows(text: _Text, head: _Head, place: str) -> tuple[pa.Table, list[str
     except pa.ArrowInvalid as error:
         raise DataError(f"{place}: cannot be read as csv: {error}") from error
     below, rows = list[str](), table.num_rows + len(invalid)
+    comments = [row for row in invalid if row.text.lstrip().startswith("#")]
+    invalid = [row for row in invalid if row not in comments]
     while invalid and invalid[-1].number == rows:
         fields = next(_reader(invalid[-1].text, text.separator, text.quoted))
         if len(fields) > len(numbered) or not is_note(fields):
@@ -436,7 +480,7 @@ def _read_rows(text: _Text, head: _Head, place: str) -> tuple[pa.Table, list[str
             f"{place}: line {text.skipped + head.line + lines.line_num}: must have {len(numbered)} fields as the first "
             f"line, got {invalid[0].actual_columns}"
         )
-    return table.rename_columns(head.names), below
+    return table.rename_columns(head.names), [*below, *(row.text.strip() for row in comments)]
 
 
 def is_note(row: Sequence[str]) -> bool:
@@ -450,7 +494,7 @@ def _blank(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.equal(pc.utf8_trim_whitespace(column), "")
 
 
-def _without_blanks(table: pa.Table, place: str) -> pa.Table:
+def _without_blanks(table: pa.Table) -> pa.Table:
     """The table without rows that hold nothing, and without columns that have no name and hold nothing."""
     blank = None
     # A table whose first columns are full has no blank row: most stop at the first.
@@ -466,8 +510,20 @@ def _without_blanks(table: pa.Table, place: str) -> pa.Table:
     ]  # fmt: skip
     if len(held) < table.num_columns:
         table = table.select(held)
-    check_names(table.column_names, place)
     return table
+
+
+def _with_unequal_names(table: pa.Table) -> tuple[pa.Table, list[str]]:
+    """The table with a number for each of several columns without a name, and behind a name that comes again; and the
+    names that it did not have.
+    """
+    before, names = table.column_names, list[str]()
+    for number, name in enumerate(before, start=1):
+        new = f"{COLUMN} {number}" if not name and before.count("") > 1 else name
+        count = before[:number].count(name)
+        names.append(f"{new} ({count})" if name and count > 1 else new)
+    renamed = [new for new, old in zip(names, before, strict=True) if new != old]
+    return (table.rename_columns(names), renamed) if renamed else (table, [])
 
 
 def _without_notes(table: pa.Table, separator: str) -> tuple[pa.Table, list[str]]:

@@ -27,6 +27,7 @@ from gatedrnn.tables.dialect import (
     check_names,
     check_width,
     parse,
+    parted_by_blanks,
     rows_of,
     table_of_rows,
 )
@@ -51,10 +52,12 @@ Kind: TypeAlias = Literal["json", "parquet"]
 SHOWN, _MAX_ASKED = 30, 6
 """Columns that a message names, at most."""
 FORMATS = {
-    ".csv": "csv", ".tsv": "csv", ".jsonl": "json", ".json": "json", ".parquet": "parquet",
+    **dict.fromkeys(SEPARATORS, "csv"), ".jsonl": "json", ".json": "json", ".parquet": "parquet",
     **dict.fromkeys((".xlsx", ".xlsm", ".xls", ".ods"), "sheet"),
 }  # fmt: skip
 """The formats of tables by their endings; a CSV or TSV may be packed, as .csv.gz."""
+_OF_ANY_TEXT = (".txt", ".dat")
+"""Endings of files of which few are tables."""
 FILE = "(file)"
 """The column of a folder's tables that has the name of each, without its ending."""
 MAX_FOOTER = 1 << 24
@@ -194,6 +197,15 @@ def _one_below_another(path: Path, tables: list[tuple[Path, Table]]) -> Table:
     return Table(columns, top.class_names, hashlib.sha256(digests.encode()).hexdigest(), top.types)
 
 
+def holds_rows(path: Path) -> bool:
+    """Whether a file of any ending begins with rows of numbers, parted by blanks; one number a row is a row too."""
+    with path.open("rb") as file:
+        return parted_by_blanks(file.read(_FIRST_BYTES).decode(errors="ignore"))
+
+
+_FIRST_BYTES = 1 << 16
+
+
 def ending_of(path: Path) -> str:
     """A file's ending in small letters, without that of its packing."""
     packed = path.suffix.lower() == ".gz" and Path(path.stem).suffix.lower() in SEPARATORS
@@ -221,14 +233,17 @@ def _sum_of(path: Path) -> str:
 
 def _read(path: Path, options: DialectOptions) -> Table:
     ending = ending_of(path)
+    other = f"{path}: the ending must be one of {', '.join(FORMATS)}, got {path.suffix or 'none'!r}"
     if ending not in FORMATS:
-        raise DataError(f"{path}: the ending must be one of {', '.join(FORMATS)}, got {path.suffix or 'none'!r}")
+        raise DataError(other)
     if path.stat().st_size == 0:
         raise DataError(f"{path}: the file is empty")
     digest = _sum_of(path)
     match FORMATS[ending]:
         case "csv":
             parsed, dialect = parse(_content_of(path), ending, options, str(path))
+            if ending in _OF_ANY_TEXT and parsed.num_columns == 1 and not holds_rows(path):
+                raise DataError(f"{other}, whose lines have one field each")
         case "sheet":
             parsed, dialect = table_of_rows(_sheet_of(path), options, str(path))
         case "parquet":

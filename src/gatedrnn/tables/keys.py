@@ -15,6 +15,8 @@ MIN_STEPS = 3
 """The fewest steps of each series, where none of the columns has a usual name for them."""
 MIN_SHARE = 1 / 3
 """The share of all times that a series has in the mean: a measured value comes at fewer."""
+_MAX_DOUBLED = 0.02
+"""The part of the rows at times that come again, at most, that comes again within a series too."""
 MAX_KEYS = 3
 """Columns that name a series together, at most, where they are found."""
 
@@ -82,7 +84,8 @@ def find_keys(data: Table, place: str, names: Sequence[str], order: np.ndarray) 
             rows = np.lexsort((order, keys))
             again = (keys[rows][1:] == keys[rows][:-1]) & (order[rows][1:] == order[rows][:-1])
             counts = np.bincount(keys)
-            if counts.min() >= MIN_STEPS and counts.mean() >= MIN_SHARE * times and not again.any():
+            long_enough = np.median(counts) >= MIN_STEPS and counts.mean() >= MIN_SHARE * times
+            if long_enough and again.sum() <= _MAX_DOUBLED * (len(order) - times):
                 _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
                 found.setdefault(first[inverse].tobytes(), ",".join(some))
         if len(found) > 1:

@@ -11,6 +11,8 @@ Duplicates: TypeAlias = Literal["first", "last", "mean", "sum"]
 Absent: TypeAlias = Literal["missing", "zero"]
 """The meaning of a time without a row: nothing was measured, or nothing was there."""
 LastStep: TypeAlias = Literal["keep", "drop"]
+COLUMN = "column"
+"""The name of a column without one, before its number."""
 MISSING = (
     "", "?", ".", "-", "--", "na", "n/a", "#n/a", "#na", "<na>", "nan", "-nan", "null", "none",
 )  # fmt: skip

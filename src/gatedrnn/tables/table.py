@@ -12,11 +12,10 @@ import numpy as np
 import pyarrow as pa
 
 from gatedrnn.tables.dialect import Dialect
+from gatedrnn.tables.options import COLUMN
 
 LOG = logging.getLogger("gatedrnn")
 Column: TypeAlias = pa.ChunkedArray | Sequence[Any]
-COLUMN = "column"
-"""The name of a column without one, before its number."""
 
 
 @dataclass(frozen=True, eq=False)

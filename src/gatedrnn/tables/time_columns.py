@@ -33,7 +33,7 @@ DAY_PERIODS = (24, 48, 96, 288)
 CLOCK_OF_DAY = re.compile(r"([01]?\d|2[0-4]):[0-5]\d(:[0-5]\d(\.\d+)?)?( ?[AP]M)?", re.IGNORECASE)
 PARTS: Mapping[str, tuple[tuple[str, ...], int, int]] = {
     "year": (YEAR_COLUMNS, FIRST_YEAR, LAST_YEAR), "month": (("month", "mon", "mo", "mnth"), 1, 12),
-    "day": (("day", "dayofmonth", "mday"), 1, 31), "hour": (HOUR_COLUMNS, 0, 24),
+    "day": (("day", "dayofmonth", "dateofmonth", "mday"), 1, 31), "hour": (HOUR_COLUMNS, 0, 24),
     "minute": (("minute", "min", "minutes"), 0, 59), "second": (("second", "sec", "seconds"), 0, 59),
 }  # fmt: skip
 """The parts of a time that several columns hold: the names of each, and its least and largest number."""
@@ -50,7 +50,7 @@ def with_time_column(data: Table, place: str, wanted: str | None) -> tuple[Table
         DataError: a column is not there, or several could be it.
     """
     names = data.column_names
-    if wanted is None and _are_values(names):
+    if wanted is None and are_values(names):
         data = data.without_header()
         names = data.column_names
         dated = [name for name in names if are_dates(data[name][:LOOKED_AT])]
@@ -94,11 +94,44 @@ def with_time_column(data: Table, place: str, wanted: str | None) -> tuple[Table
     )
 
 
-def _are_values(names: Sequence[str]) -> bool:
+_CALENDAR_COLUMNS = {
+    *(name for usual, _, _ in (*PARTS.values(), *PARTS_OF_YEARS.values()) for name in usual),
+    "dayofweek", "weekday", "wday", "dow", "dayofyear", "yday", "doy", "season", "weekofyear", "monthofyear",
+    "hourofday", "요일", "월", "일", "연도",
+}  # fmt: skip
+_MAX_CALENDAR = 366
+"""The largest part of a calendar: the day of a leap year."""
+
+
+def is_of_calendar(name: str, values: Sequence[object]) -> bool:
+    """Whether a column holds a part of each row's time, which is known and no measurement: its name says so and it
+    holds whole numbers; or it counts the rows, or holds years with decimals that rise.
+    """
+    try:
+        numbers = numbers_of(values, str)
+    except DataError:
+        return False
+    there = numbers[~np.isnan(numbers)]
+    if len(there) < _LEAST_COUNTED or len(there) < len(numbers):
+        return False
+    steps = np.diff(there)
+    whole = bool((there == np.rint(there)).all())
+    of_years = bool(((there >= FIRST_YEAR) & (there <= LAST_YEAR)).all())
+    if whole and (of_years or 0 <= there.min() <= there.max() <= _MAX_CALENDAR) and _letters(name) in _CALENDAR_COLUMNS:
+        return True
+    counts = whole and {*steps} in ({1.0}, {-1.0})
+    return counts or (of_years and not whole and bool((steps > 0).all()) and float(steps.max()) <= 1.0)
+
+
+_LEAST_COUNTED = 10
+"""Rows from which a column of another name counts by chance no longer."""
+
+
+def are_values(names: Sequence[str]) -> bool:
     """Whether the first line of a table is a row. The numbers 0, 1, 2 … are names: pandas gives them to columns that
     have none."""
     counted = list(names) == [str(number) for number in range(len(names))]
-    return len(names) > 1 and not counted and all(_whole([name]) is not None or _is_value(name) for name in names)
+    return not counted and all(_whole([name]) is not None or _is_value(name) for name in names)
 
 
 def _is_value(field: str) -> bool:
@@ -185,6 +218,8 @@ def _parts(names: Sequence[str], data: Table) -> list[str]:
     parts = list[str]()
     for usual, least, most in PARTS.values():
         columns = [name for name in names if _letters(name) in usual]
+        if usual is PARTS["month"][0]:
+            columns = columns or [name for name in names if _are_month_names(data[name])]
         numbers = _part_numbers(data[columns[0]]) if len(columns) == 1 else None
         if numbers is None or numbers.min() < least or numbers.max() > most:
             break
@@ -247,6 +282,10 @@ def _part_numbers(values: Sequence[object]) -> np.ndarray | None:
         return numbers
     months = [MONTH_NUMBERS.get(str(value).strip().rstrip(".").casefold()) for value in values]
     return np.array(months) if None not in months else None
+
+
+def _are_month_names(values: Sequence[object]) -> bool:
+    return {str(value).strip().rstrip(".").casefold() for value in values[:LOOKED_AT]} <= {*MONTH_NUMBERS}
 
 
 MONTH_NUMBERS = {

@@ -321,6 +321,9 @@ def _patterned(texts: list[str], place: Place, order: Order | None) -> Times | N
     # Hours one after another by one order are hours of some days of all months by the other.
     hours = [pattern for pattern in best if _are_even_hours(days_by_pattern[pattern])]
     best = hours if len(hours) == 1 else best
+    # Months one after another by one order are the first days of each year by the other.
+    months = [pattern for pattern in best if _are_even_months(days_by_pattern[pattern])]
+    best = months if len(months) == 1 and len(texts) > _MAX_MONTHS_OF_DAYS else best
     for other in best[1:]:
         unlike = np.flatnonzero(days_by_pattern[other] != days_by_pattern[best[0]])
         if len(unlike):
@@ -332,6 +335,15 @@ def _patterned(texts: list[str], place: Place, order: Order | None) -> Times | N
                 [{"date_order": [order]} for order in dates.values()],
             )
     return Times(days_by_pattern[best[0]], TimeForm("dates", best[0])) if best else None
+
+
+_MAX_MONTHS_OF_DAYS = 12
+"""Dates 1/1 to 1/12 are days of a month or months of a year."""
+
+
+def _are_even_months(times: np.ndarray) -> bool:
+    months = np.unique(times).astype("datetime64[M]").astype(np.int64)
+    return len({*np.diff(months)}) == 1 and 0 not in np.diff(months)
 
 
 def _are_even_hours(times: np.ndarray) -> bool:

@@ -127,7 +127,7 @@ BAD = {
     "blank.jsonl": ("\n\n", "empty|no rows"),
     "header_only.csv": ("text,label\n", "no rows"),
     "header_only.parquet": (parquet({"text": pa.array([], pa.string()), "label": pa.array([], pa.int64())}), "no rows"),
-    "ending.txt": (GOOD, r"ending must be one of \.csv, \.tsv, \.jsonl, \.json, \.parquet, .*, got '\.txt'"),
+    "ending.md": (GOOD, r"ending must be one of \.csv, .*\.parquet, .*, got '\.md'"),
     "ending": (GOOD, "ending must be one of .* got 'none'"),
     "image.csv": (b"\x89PNG\r\n\x1a\n" + bytes(range(256)), "UTF-8|binary"),
     "zeros.csv": (b"text,label\n\x00\x00\x00,yes\nb,no\n", "line 2 .*binary"),
@@ -149,7 +149,6 @@ BAD = {
     "no_label_column.csv": ("text,y\na,1\nb,0\n", "label.* --label-column y"),
     "two_texts.csv": ("text,review,label\na,b,1\nc,d,0\n", r"text, review.*--text-column text or --text-column review"),
     "two_labels.csv": ("text,label,class\na,1,x\nb,0,y\n", "label, class.*--label-column label or --label-col"),
-    "same_name.csv": ("text,label,text\na,1,b\n", "two columns have the same name, 'text'"),
     "no_header.csv": ("a good film,1\na bad film,0\n", "--label-column 1"),
 }
 

@@ -9,6 +9,7 @@ from functools import partial
 from itertools import product
 
 import numpy as np
+import onnxruntime
 import pytest
 import torch
 from covering import over
@@ -366,3 +367,22 @@ def test_decays_above_one_that_overflow_together_harm_no_state_that_does_not(set
         given = torch.zeros_like(late, requires_grad=True)
         linear_scan(late, given)[0][:, :500].sum().backward()
         assert torch.isfinite(given.grad).all() and not given.grad[:, 500:].any()
+
+
+def test_a_graph_in_onnx_takes_any_batch_and_length(tmp_path):
+    class Scan(torch.nn.Module):
+        def forward(self, decay, drive):
+            return linear_scan(decay, drive, backend="reference")
+
+    batch, time = torch.export.Dim("batch", min=1), torch.export.Dim("time", min=2)
+    free = {name: {0: batch, 1: time} for name in ("decay", "drive")}
+    example, path = tuple(torch.rand(2, 4, 7, 3)), tmp_path / "scan.onnx"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of torch's own workings
+        torch.onnx.export(
+            Scan().eval(), example, path, dynamo=True, dynamic_shapes=free, input_names=[*free], verbose=False
+        )
+    decay, drive = torch.rand(2, 3, 11, 3)
+    found, last = onnxruntime.InferenceSession(path).run(None, {"decay": decay.numpy(), "drive": drive.numpy()})
+    expected = linear_scan(decay, drive, backend="reference")
+    torch.testing.assert_close((torch.from_numpy(found), torch.from_numpy(last)), expected)

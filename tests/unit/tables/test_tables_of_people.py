@@ -231,3 +231,81 @@ def test_what_systems_leave_in_folders_is_passed_over_and_folders_in_folders_are
     (tmp_path / "years" / "year=2024").mkdir(parents=True)
     written(tmp_path / "years" / "year=2024", dated(y=WAVE[:60]))
     refused(r'give the pattern ".*years/\*/\*"', read, tmp_path / "years")
+
+
+CALENDAR = {
+    "parts of the date": {"year": DAYS.year, "mnth": DAYS.month, "weekday": DAYS.dayofweek},
+    "a running number of the day": {"nr": range(10_775, 10_835)},
+    "a year with decimals": {"decimal": np.round(2024 + np.arange(60) / 366, 4)},
+}
+
+
+@pytest.mark.parametrize("parts", CALENDAR)
+def test_parts_of_the_time_are_no_series_and_are_said_not_to_be_used(tmp_path, parts):
+    path = written(tmp_path, dated(y=WAVE[:60], z=-WAVE[:60]).assign(**CALENDAR[parts]))
+    table = read(path)
+    assert [one.name for one in table.series] == ["y", "z"]
+    assert "not used " + ", ".join(map(repr, CALENDAR[parts])) in table.said
+
+
+def test_a_day_in_a_column_of_its_own_and_months_by_any_name_are_times(tmp_path):
+    days = pd.DataFrame({"year": DAYS.year, "month": DAYS.month, "date_of_month": DAYS.day, "births": WAVE[:60]})
+    table = read(written(tmp_path, days))
+    assert len(table.series) == 1 and table.frequency.name == "D" and len(table.series[0].values) == 60
+    months = pd.DataFrame({"YEAR": np.repeat(range(2000, 2005), 12), "MON/MMM": [*calendar.month_abbr][1:] * 5})
+    table = read(written(tmp_path, months.assign(index=WAVE[:60], oni=WAVE[:60])))
+    assert table.frequency.name == "MS" and [one.name for one in table.series] == ["index", "oni"]
+    quarters = pd.DataFrame({"Quarter": [f"Q{n % 4 + 1}{2000 + n // 4}" for n in range(40)], "y": WAVE[:40]})
+    assert read(written(tmp_path, quarters)).series[0].form.written(np.array(["2000-04-01"], "datetime64[ns]")) == [
+        "2000Q2"
+    ]
+
+
+def test_months_in_a_row_tell_the_order_of_a_date(tmp_path):
+    months = [f"{n % 12 + 1}/1/{2000 + n // 12}" for n in range(60)]
+    assert read(written(tmp_path, pd.DataFrame({"Date": months, "y": WAVE[:60]}))).frequency.name == "MS"
+
+
+def test_series_whose_times_come_twice_here_and_there_are_still_parted(tmp_path):
+    parks = pd.concat(dated(park=f"P{n}", cars=WAVE[:60] + n) for n in range(4))
+    twice = pd.concat([parks, parks.tail(1)])
+    refused("series P3 has 2024-02-29 twice; give --duplicates first", read, written(tmp_path, twice), target=("cars",))
+    assert len(read(tmp_path / "table.csv", target=("cars",), series="park", duplicates="first").series) == 4
+
+
+BLANKS = "\n".join(f"  {day:%Y-%m-%d}   {value:8.2f}  {-value:8.2f}" for day, value in zip(DAYS, WAVE, strict=False))
+
+
+@pytest.mark.parametrize("name", ["table.txt", "table.dat", "table.csv"])
+def test_rows_parted_by_blanks_are_read_with_names_and_without(tmp_path, name):
+    path = tmp_path / name
+    for header, names in (("ds y z\n", ["y", "z"]), ("", ["column 2", "column 3"])):
+        path.write_text(header + BLANKS)
+        assert task_of_file(path) == "forecast"
+        table = read(path)
+        assert [one.name for one in table.series] == names and (table.series[0].values == WAVE[:60]).all()
+    path.write_text("It was a day.\nIt was 2 days.\n")
+    if name != "table.csv":
+        refused("the ending must be one of", read, path)
+
+
+def test_a_row_a_curve_parted_by_blanks_is_the_archives_first_form(tmp_path):
+    path = tmp_path / "Coffee_TRAIN.txt"
+    path.write_text("".join(f"  {n % 2:.7e}" + "".join(f"  {v:.7e}" for v in WAVE[:30]) + "\n" for n in range(8)))
+    assert task_of_file(path) == "series-classification"
+    found = read_series(path, Reading())
+    assert found.labels[:2] == ["0", "1"] and len(found.values) == 8 and found.values[0].shape == (30, 1)
+
+
+def test_names_that_come_again_are_told_apart_and_said(tmp_path, caplog):
+    path = tmp_path / "table.csv"
+    rows = "".join(f"{day:%Y-%m-%d},{value},{-value}\n" for day, value in zip(DAYS, WAVE, strict=False))
+    path.write_text("ds,ISE,ISE\n" + rows)
+    assert [one.name for one in read(path).series] == ["ISE", "ISE (2)"]
+    assert "columns without a name of their own are called 'ISE (2)'" in caplog.text
+    path.write_text("techs,heat,heat\nnodes,X1,X2\n" + rows)
+    assert [one.name for one in read(path).series] == ["heat X1", "heat X2"]
+    path.write_text("ds,,\n" + rows)
+    assert [one.name for one in read(path).series] == ["column 2", "column 3"]
+    path.write_text("ds,y,z\n# a comment\n" + rows.replace("2024-02-01", "#\n2024-02-01"))
+    assert len(read(path).series[0].values) == 60

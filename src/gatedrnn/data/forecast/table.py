@@ -42,7 +42,7 @@ from gatedrnn.tables.options import (
 )
 from gatedrnn.tables.questions import ask_at_once, first_rows
 from gatedrnn.tables.table import Table
-from gatedrnn.tables.time_columns import LOOKED_AT, with_time_column
+from gatedrnn.tables.time_columns import LOOKED_AT, are_values, is_of_calendar, with_time_column
 from gatedrnn.tables.times import TimeForm, Times, are_dates, localized, zone_of_turning_clocks
 
 TARGET_COLUMNS = ("y", "value", "target")
@@ -210,6 +210,8 @@ def _with_times(data: Table, place: str, columns: Columns) -> tuple[Table, str, 
     Raises:
         Question: several columns could hold times, or some could, and none has a usual name.
     """
+    if columns.time is None and are_values(data.column_names) and has_no_times(data.without_header()):
+        data = data.without_header()
     if columns.rows_are_steps or (columns.time is None and has_no_times(data)):
         series = columns.series or next((name for name in data.column_names if name.lower() in SERIES_COLUMNS), None)
         data, time = with_steps(data, series)
@@ -247,6 +249,7 @@ def _guessed(data: Table, place: str, asked: Columns, time: str, times: Times) -
     rest = without_row_numbers(data, rest, TARGET_COLUMNS)[0]
     numbers = [name for name in rest if not holds_words(data[name][:LOOKED_AT], asked.fields)] or rest
     numbers = [name for name in numbers if not holds_flags(data[name], asked.fields)] or numbers
+    numbers = [name for name in numbers if not is_of_calendar(name, data[name])] or numbers
     target = asked.target or tuple(numbers)
     if series is not None and not asked.target and len(numbers) != 1:
         shown = [name for name in names if name not in (series, time) or not asked.keys]
@@ -304,7 +307,7 @@ def _ways_out(data: Table, columns: Columns, times: Times) -> list[Mapping[str, 
     with suppress(DataError):
         used = (columns.time, *columns.target, *columns.known, *columns.past, *columns.fixed)
         keys = find_keys(data, "", [name for name in data.column_names if name not in used], times.order)
-    named = [] if keys is None else [{"series_column": keys.split(",")}]
+    named = [] if keys in (None, columns.series) else [{"series_column": keys.split(",")}]
     return [*named, *({"duplicates": [row]} for row in get_args(Duplicates))]
 
 

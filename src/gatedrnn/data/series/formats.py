@@ -10,6 +10,7 @@ Colons separate channels, commas values; ? and NaN are missing; the label comes 
 """
 
 import hashlib
+import re
 import warnings
 from collections.abc import Iterator
 from functools import partial
@@ -168,6 +169,10 @@ def is_unnamed(path: Path) -> bool:
     return not others and (is_number(first[0]) or not all(map(float.is_integer, numbers)))
 
 
+_EXPONENT = re.compile(r"[+-]?\d\.\d+e\+\d+")
+"""A class that may be a whole number, as the UCR archive's first form writes it: 1.0000000e+00."""
+
+
 def read_unnamed(path: Path, fields: Fields = PLAIN) -> LabelledSeries:
     """The series of such a file. Missing values at the end of a row are no part of its series, which is shorter.
 
@@ -179,6 +184,7 @@ def read_unnamed(path: Path, fields: Fields = PLAIN) -> LabelledSeries:
         label = row[0].strip()
         if not label:
             raise DataError(f"{path}: line {line}, field 1: there is no class")
+        label = f"{float(label):g}" if _EXPONENT.fullmatch(label) and float(label).is_integer() else label
         numbers = numbers_of(row[1:], partial(_place, path, line), fields)
         seen = np.flatnonzero(~np.isnan(numbers))
         if not len(seen):

@@ -195,7 +195,7 @@ def _backward(upstream: Gradients, saved: Gradients, needed: frozenset[str], **a
     assert h is not None
     # torch passes None for an output that the loss does not read; the kernel reads numbers.
     grad_h = torch.zeros_like(h) if grad_h is None else grad_h
-    grad_last = h.new_zeros(len(h), h.shape[2]) if grad_last is None else grad_last
+    grad_last = h.new_zeros(h.shape[0], h.shape[2]) if grad_last is None else grad_last
     gradients: Gradients = _block_scan_gradient(grad_h, grad_last, h, *BlockInputs(**arguments))
     return gradients
 

@@ -221,7 +221,8 @@ def _run_in_torch(inputs: ScanInputs) -> tuple[Tensor, Tensor]:
     assert inputs.drive is not None
     wide = accumulation_dtype(inputs.x.dtype)
     decay, drive = inputs.x.to(wide), inputs.drive.to(wide)
-    h0 = drive.new_zeros(len(drive), drive.shape[2]) if inputs.starts is None else inputs.starts
+    # Sizes by `shape`: an export takes `len` for a constant.
+    h0 = drive.new_zeros(drive.shape[0], drive.shape[2]) if inputs.starts is None else inputs.starts
     return scan_in_torch(decay, drive, h0, inputs.resets, inputs.reset_state, inputs.reverse)
 
 
@@ -235,7 +236,7 @@ def _gradient_by_scan(upstream: ScanUpstream, inputs: ScanInputs) -> tuple[Tenso
     resets, reverse = inputs.resets, inputs.reverse
     wide, grad_last = accumulation_dtype(inputs.x.dtype), upstream.grad_last
     grad_h, decay, h = (x.to(wide) for x in (upstream.grad_output, inputs.x, upstream.output))
-    start = h.new_zeros(len(h), h.shape[2]) if inputs.starts is None else inputs.starts
+    start = h.new_zeros(h.shape[0], h.shape[2]) if inputs.starts is None else inputs.starts
     end = h.shape[1] - 1
     if end < 0:
         return torch.zeros_like(decay), torch.zeros_like(h), grad_last.clone(), h.new_zeros(h.shape[2])
@@ -283,7 +284,7 @@ def _backward(upstream: Gradients, saved: Gradients, needed: frozenset[str], **a
         grad_output = x.new_zeros(1, 1, 1).expand(*x.shape[:2], channels)
     if grad_last is None:
         width = channels if inputs.starts is None else inputs.starts.shape[1]
-        grad_last = x.new_zeros(len(x), width, dtype=accumulation_dtype(x.dtype))
+        grad_last = x.new_zeros(x.shape[0], width, dtype=accumulation_dtype(x.dtype))
     assert projected is not None
     before = ScanUpstream(grad_output, grad_last, projected, output, "x" in needed)
     # Grad mode is on in a backward exactly if the caller asked for `create_graph`. Only the bare scan comes here then:
