@@ -32,8 +32,15 @@ def known_cell(_: object, cell: str) -> None:
     CellChoice.parse(cell)
 
 
-CellName: TypeAlias = Annotated[str, Parameter(validator=known_cell)]
-"""A cell with its options in one word."""
+def is_table(word: str) -> bool:
+    """Whether a word is a file with an ending, which no cell's name has."""
+    return bool(Path(word).suffix) and Path(word).is_file()
+
+
+def known_cell_or_table(_: object, word: str) -> None:
+    """Refuse a word that names neither a cell nor a file of data."""
+    if not is_table(word):
+        known_cell(_, word)
 
 
 def at_least_one(_: object, value: int | None) -> None:

@@ -7,26 +7,33 @@ from cyclopts import Group, Parameter
 from rich.table import Table
 from rich.text import Text
 
-from gatedrnn.cli.arguments import CellName, above_zero, at_least_one
-from gatedrnn.errors import UsageError
+from gatedrnn.cli.arguments import above_zero, at_least_one, is_table, known_cell_or_table
+from gatedrnn.errors import Question, UsageError
 from gatedrnn.records import Json
 from gatedrnn.terminal import Console
 
 
 def print_recipe(file: Path, task: str | None) -> None:
-    """The settings of a run on a file's data, each with its reason.
+    """How a file is read (dialect, roles of columns, grid), and the settings of a run on it, each with its reason.
 
     Args:
         task: guessed if None.
     """
-    from gatedrnn.data import FORECAST, tasks_kept
+    from gatedrnn.data import FORECAST, LANGUAGE, tasks_kept
     from gatedrnn.data.task_of_file import task_of_file
+    from gatedrnn.tables.files import FORMATS, ending_of, read_table
     from gatedrnn.training.chosen import recipe_for
 
     console = Console()
     task = task or task_of_file(file)
-    with tasks_kept():
-        recipe = recipe_for(file, task)
+    if task != LANGUAGE and FORMATS.get(ending_of(file)) == "csv":
+        console.print(f"Dialect: {read_table(file).dialect}.", highlight=False)
+    try:
+        with tasks_kept():
+            recipe = recipe_for(file, task)
+    except Question as question:
+        question.command = ("forecast", str(file)) if task == FORECAST else ("train", "--train-file", str(file))
+        raise
     for note in recipe.notes:
         console.print(note, highlight=False)
     command = "forecast" if task == FORECAST else "train --train-file"
@@ -84,7 +91,7 @@ Size = Annotated[int, Parameter(validator=at_least_one)]
 
 
 def describe(
-    *cells: CellName,
+    *cells: Annotated[str, Parameter(validator=known_cell_or_table)],
     model: Path | None = None,
     input_size: Size = 64,
     hidden_size: Annotated[int | None, Parameter(validator=at_least_one)] = None,
@@ -105,10 +112,11 @@ def describe(
     """Print what cells are (equations, parameters by part, state, multiply-adds, the backend on this machine), or of
     what parts a trained model is made.
 
-    Or with --recipe, what `gatedrnn train` and `gatedrnn forecast` do with some data.
+    Or, of a table or with --recipe, how its data are read, and what `gatedrnn train` and `gatedrnn forecast` do with
+    them.
 
     Args:
-        cells: Cells to describe, with options as in gru:reset_after=false; all if none is named.
+        cells: Cells to describe, with options as in gru:reset_after=false, or a table; all cells if none is named.
         model: Folder of a run, or of a model that one wrote: print its parts instead, each with its parameters.
         input_size: Features of the input.
         hidden_size: Channels of the state; 128 if neither this nor expansion is given.
@@ -127,6 +135,9 @@ def describe(
             cells.
         task: The task of that file; guessed by its columns if not given.
     """
+    if len(cells) == 1 and is_table(cells[0]) and recipe is None and model is None:
+        print_recipe(Path(cells[0]), task)
+        return
     if sum((bool(cells), model is not None, recipe is not None)) > 1:
         raise UsageError("cells, --model and --recipe are described one at a time; give one of them")
     if recipe is not None:

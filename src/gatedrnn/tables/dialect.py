@@ -61,6 +61,11 @@ class Dialect(NamedTuple):
     renamed: tuple[str, ...] = ()
     """Columns whose name is another one's too, or that have none, by the names that they are given."""
 
+    def __str__(self) -> str:
+        around = ((self.above, "above"), (self.below, "below"))
+        left_out = (f", left out {where} the table: {len(lines)}" for lines, where in around if lines)
+        return f"{self.encoding}, {self.separator!r} between fields{''.join(left_out)}"
+
     def notes(self, name: str) -> list[str]:
         """Sentences on what a user may not expect.
 

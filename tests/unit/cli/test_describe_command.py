@@ -122,3 +122,24 @@ def test_a_recipe_is_printed_with_what_the_data_decide_and_why(tmp_path, capsys)
     file.write_text("month,y\n" + "".join(f"{1990 + n // 12}-{n % 12 + 1:02d},{n % 12}.{n}\n" for n in range(80)))
     said = said_by(capsys, "--recipe", file)
     assert "--season │ 12 │" in said and "--horizon │ 12 │ a season" in said and "--refit │ true │ held back" in said
+
+
+def test_a_table_is_described_by_its_dialect_its_roles_and_its_grid(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    rows = "".join(f"{day:02}.01.2024;{day % 7},5\n" for day in range(1, 31))
+    (tmp_path / "sales.csv").write_text(f"Verkäufe\nDatum;Umsatz\n{rows}", encoding="cp1252")
+    said = said_by(capsys, "sales.csv")
+    assert "Dialect: cp1252, ';' between fields, left out above the table: 1." in said
+    assert "Columns of sales.csv: time (dates as DD.MM.YYYY) 'Datum'; series 'Umsatz'." in said
+    assert "Grid: D, 1 series of 30 steps, 01.01.2024 to 30.01.2024." in said
+
+
+def test_a_question_on_a_table_that_is_described_is_answered_by_the_command_that_reads_it(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.csv").write_text(
+        "ds;y\n" + "".join(f"2024-01-{day:02};{day % 3 * 400 or '1.200'}\n" for day in range(1, 31))
+    )
+    assert exit_code("describe", "a.csv") == 2
+    assert "  gatedrnn forecast a.csv --decimal ,\n" in capsys.readouterr().err

@@ -110,6 +110,40 @@ class SeriesTable:
     """The type of each column, where the file has types."""
 
 
+@dataclass(frozen=True)
+class Grid:
+    """The times on which the series of a table lie."""
+
+    frequency: str
+    series: int
+    steps: tuple[int, int]
+    """The fewest and the most steps of a series."""
+    first: str
+    """The first time of all series, as the file writes it."""
+    last: str
+    zone: str | None
+    absent: Absent
+
+    def __str__(self) -> str:
+        few, many = self.steps
+        steps = f"{many:,} steps" if few == many else f"{few:,} to {many:,} steps, each from its own begin to its end"
+        series = "1 series" if self.series == 1 else f"{self.series:,} series"
+        zone = "" if self.zone is None else f", zone {self.zone}"
+        absent = ", steps without a row are 0" if self.absent == "zero" else ""
+        return f"{self.frequency}, {series} of {steps}, {self.first} to {self.last}{zone}{absent}"
+
+
+def grid_of(table: SeriesTable) -> Grid:
+    """The grid of a table."""
+    lengths = [len(one.times) for one in table.series]
+    first = min(table.series, key=lambda one: one.times[0])
+    last = max(table.series, key=lambda one: one.times[-1])
+    return Grid(
+        str(table.frequency), len(lengths), (min(lengths), max(lengths)), str(first.form.written(first.times[:1])[0]),
+        str(last.form.written(last.times[-1:])[0]), first.form.zone, table.columns.absent,
+    )  # fmt: skip
+
+
 class _Rows(NamedTuple):
     """The rows of one series, in the order of time."""
 

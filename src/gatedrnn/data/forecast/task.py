@@ -11,7 +11,14 @@ import numpy as np
 
 from gatedrnn.data.batches import Batch
 from gatedrnn.data.forecast.seasons import seasons_of
-from gatedrnn.data.forecast.table import Columns, SeriesTable, read_series_table, until_last_values, weekly_co2
+from gatedrnn.data.forecast.table import (
+    Columns,
+    SeriesTable,
+    grid_of,
+    read_series_table,
+    until_last_values,
+    weekly_co2,
+)
 from gatedrnn.data.settings import ForecastTask
 from gatedrnn.data.task import TaskData, kept
 from gatedrnn.data.windows import ROUNDING, OneSeries, Windows, deviation_of, first_beyond, scale_of
@@ -223,7 +230,7 @@ def check_float32(table: SeriesTable, means: Sequence[float], deviations: Sequen
 
 def _notes(table: SeriesTable) -> list[str]:
     notes, missing = (
-        [table.said] if table.said else [],
+        [*([table.said] if table.said else []), f"Grid: {grid_of(table)}."],
         sum(int(np.isnan(series.values).sum()) for series in table.series),
     )
     if missing:
