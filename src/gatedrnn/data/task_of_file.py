@@ -32,7 +32,7 @@ from gatedrnn.tables.files import (
     is_several,
     read_table,
 )
-from gatedrnn.tables.layout import times_as_rows
+from gatedrnn.tables.layout import numbered_columns, times_as_rows
 from gatedrnn.tables.numbers import is_number
 from gatedrnn.tables.questions import first_rows
 from gatedrnn.tables.table import Table
@@ -86,6 +86,11 @@ def _answer(ask: Callable[..., Any], *given: object) -> Any:
 
 def _of_table(data: Table, place: str, name: str) -> tuple[str, str]:
     names = {column.lower() for column in data.column_names}
+    curves = numbered_columns(data.column_names)
+    labels = [name for name in data.column_names if name not in curves and name.lower() in LABEL_COLUMNS]
+    if curves and len(labels) == 1:
+        task = SERIES if holds_labels(data[labels[0]]) else SERIES_REGRESSION
+        return task, f"{name} holds a series a row, in {curves[0]!r} to {curves[-1]!r}, and {labels[0]!r}"
     turned = _answer(lambda _: times_as_rows(data, place, "D"))  # whatever the step of lists is
     if turned is not None and turned[0] is not data:
         return FORECAST, f"{name} holds a time in each column, or lists of values"

@@ -65,7 +65,7 @@ class GatedRNNForecastConfig(GatedRNNConfig):
     known_regression: dict[str, bool | list[float] | list[list[float]]] | None = None
     shrinkage: float = 0.0
     bands: list[list[float]] | None = None
-    table: dict[str, str | bool | list[str] | None] | None = None
+    table: dict[str, str | bool | int | list[str] | None] | None = None
 
     def __post_init__(self, **kwargs: Any) -> None:
         # Before the base class, whose check reads the derived fields.

@@ -251,9 +251,10 @@ ZONES = {
 }  # fmt: skip
 """Offsets of the abbreviations that mean one zone alone; CST, IST, BST and MST mean several, and are no dates here."""
 NAMED_ZONE = re.compile(rf"(.*\d) ?({'|'.join(ZONES)})")
+_ZONE_IN_BRACKETS = re.compile(rf" ?\((?:{'|'.join(ZONES)})\)")
 MIDNIGHT = re.compile(r"(.*[T ])24(:00(?::00(?:\.0+)?)?)(.*)")
 """The end of a day as 24:00."""
-QUARTER_FIRST = re.compile(r"Q([1-4])(\d{4})")
+_QUARTER_FIRST = re.compile(r"Q([1-4])(\d{4})")
 DAYS = re.compile(r"(-?)(\d+) days? \+?(\d\d):(.*)")
 """A duration as pandas writes it."""
 
@@ -270,6 +271,9 @@ def plain_texts(texts: Sequence[str]) -> tuple[list[str], np.ndarray]:
     """
     first = texts[0] if texts else ""
     plain = list(texts)
+    if any(_ZONE_IN_BRACKETS.search(text) for text in plain):  # of the hours alone that come twice
+        plain = [_ZONE_IN_BRACKETS.sub("", text) for text in plain]
+        first = plain[0]
     for mark in SPANS:
         if _is_span(first, mark):
             if all(_is_span(text, mark) for text in plain):
@@ -281,8 +285,8 @@ def plain_texts(texts: Sequence[str]) -> tuple[list[str], np.ndarray]:
         plain = [NAMED_ZONE.sub(lambda found: found[1] + ZONES[found[2]], text) for text in plain]
     if DAYS.fullmatch(plain[0] if plain else ""):
         plain = [DAYS.sub(_in_hours, text) for text in plain]
-    if QUARTER_FIRST.fullmatch(first):
-        plain = [QUARTER_FIRST.sub(r"\2Q\1", text) for text in plain]
+    if _QUARTER_FIRST.fullmatch(first):
+        plain = [_QUARTER_FIRST.sub(r"\2Q\1", text) for text in plain]
     late = np.array([" 24:00" in text or "T24:00" in text for text in plain], bool)
     if late.any():
         plain = [MIDNIGHT.sub(r"\g<1>00\2\3", text) if after else text for text, after in zip(plain, late, strict=True)]

@@ -15,6 +15,7 @@ from contextlib import suppress
 from itertools import islice
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv as arrow_csv
@@ -45,7 +46,7 @@ EAST_ASIAN = {
 share of a text that they are at least."""
 MAX_COLUMNS = 10_000
 """Columns of a table at most."""
-TOTALS = ("total", "totals", "grand total", "sum", "summe", "gesamt", "gesamtsumme", "합계", "총계", "계")
+TOTALS = ("*", "**", "total", "totals", "grand total", "sum", "summe", "gesamt", "gesamtsumme", "합계", "총계", "계")
 """First fields of a row of totals, in small letters."""
 
 
@@ -333,16 +334,20 @@ def _line_ends(content: Content) -> Iterator[int]:
 def _separator(sample: str, usual: str, quoted: bool) -> str:
     """The mark that parts most rows into as many fields, of which there are two or more."""
 
-    def alike(separator: str) -> tuple[int, bool]:
+    def alike(separator: str) -> tuple[int, bool, bool]:
         lines = _reader(sample, separator, quoted, strict=True)
         try:
             rows = [fields for fields in islice(lines, SAMPLE_ROWS) if fields]
         except csv.Error:  # text behind a closing quotation mark, which another separator may explain
-            return 0, separator == usual
+            return 0, False, separator == usual
         # One half of a quoted field shows that the separator stands within quotation marks.
         halved = (any(field.count('"') % 2 for field in fields) for fields in rows)
         counts = Counter(len(fields) for fields, half in zip(rows, halved, strict=True) if not half)
-        return max((number for count, number in counts.items() if count > 1), default=0), separator == usual
+        # A decimal comma parts 0,5;0,7 into as many fields as the semicolon; within a field no other mark is usual.
+        held = "".join(map("".join, rows))
+        whole = not any(mark in held for mark in CANDIDATES[1:])
+        most = max((number for count, number in counts.items() if count > 1), default=0)
+        return most, most > 0 and whole, separator == usual
 
     return max((usual, *CANDIDATES), key=alike)
 
@@ -357,7 +362,13 @@ def _sample(text: _Text) -> list[_Row]:
     """The first rows of a file that hold anything."""
     sample = bytes(text.content[:SAMPLE_BYTES]).decode(errors="ignore")
     lines = _reader(sample, text.separator, text.quoted)
-    return list(islice((_Row(lines.line_num, fields) for fields in lines if fields), SAMPLE_ROWS))
+    rows = (_Row(lines.line_num, fields) for fields in lines if fields)
+    return list(islice((row for row in rows if not _is_drawn(row.fields)), SAMPLE_ROWS))
+
+
+def _is_drawn(fields: Sequence[str]) -> bool:
+    """Whether a row is a line of dashes."""
+    return any(fields) and all(not field.strip("-=+|_ \t") for field in fields)
 
 
 def _header(rows: Sequence[_Row], place: str) -> int:
@@ -371,6 +382,8 @@ def _header(rows: Sequence[_Row], place: str) -> int:
         if is_comment or is_title or not row.filled:
             continue
         if len(row.fields) >= width - 1:
+            if any(_names_more(row, rows[place : place + 2]) for place in range(number + 1, number + _HEADER_LINES)):
+                continue  # names of groups, or a note, above the names
             if len(row.fields) > width:
                 following = rows[number + 1]
                 raise DataError(
@@ -379,6 +392,18 @@ def _header(rows: Sequence[_Row], place: str) -> int:
                 )
             return number
     return 0
+
+
+_HEADER_LINES = 4
+"""Lines of names and notes above the rows, at most."""
+
+
+def _names_more(row: _Row, below: Sequence[_Row]) -> bool:
+    """Whether the first of these lines names more columns than a line above it, and the second holds values."""
+    return (
+        len(below) == 2 and below[0].filled > row.filled and len(below[0].fields) == len(row.fields)
+        and not _holds_values(below[:1]) and _holds_values(below[1:])
+    )  # fmt: skip
 
 
 def _header_below(rows: Sequence[_Row], lines: int, place: str) -> int:
@@ -469,7 +494,8 @@ def _read_rows(text: _Text, head: _Head, place: str) -> tuple[pa.Table, list[str
         raise DataError(f"{place}: cannot be read as csv: {error}") from error
     below, rows = list[str](), table.num_rows + len(invalid)
     comments = [row for row in invalid if row.text.lstrip().startswith("#")]
-    invalid = [row for row in invalid if row not in comments]
+    drawn = [row for row in invalid if _is_drawn([row.text]) or (text.separator == "|" and "|" not in row.text)]
+    invalid = [row for row in invalid if row not in (*comments, *drawn)]
     while invalid and invalid[-1].number == rows:
         fields = next(_reader(invalid[-1].text, text.separator, text.quoted))
         if len(fields) > len(numbered) or not is_note(fields):
@@ -485,7 +511,18 @@ def _read_rows(text: _Text, head: _Head, place: str) -> tuple[pa.Table, list[str
             f"{place}: line {text.skipped + head.line + lines.line_num}: must have {len(numbered)} fields as the first "
             f"line, got {invalid[0].actual_columns}"
         )
-    return table.rename_columns(head.names), [*below, *(row.text.strip() for row in comments)]
+    table = table.rename_columns(head.names)
+    table = _without_headers_and_rules(table) if text.separator == "|" else table
+    return table, [*below, *(row.text.strip() for row in comments)]
+
+
+def _without_headers_and_rules(table: pa.Table) -> pa.Table:
+    """The rows of a printed list, whose pages repeat the names, between drawn lines."""
+    again = rule = pa.chunked_array([np.ones(table.num_rows, bool)])
+    for name, column in zip(table.column_names, map(pc.utf8_trim_whitespace, table.columns), strict=True):
+        again = pc.and_(again, pc.equal(column, name))
+        rule = pc.and_(rule, pc.match_substring_regex(column, "^[-=_]*$"))
+    return table.filter(pc.invert(pc.or_(again, rule)))
 
 
 def is_note(row: Sequence[str]) -> bool:
@@ -555,6 +592,6 @@ def _is_total(row: Sequence[str], table: pa.Table) -> bool:
     place = next((place for place, field in enumerate(row) if field.strip()), 0)
     numbers = [field for field in row[place + 1 :] if field.strip()]
     return (
-        row[place].strip().rstrip(":").lower() in TOTALS and bool(numbers) and all(map(_is_value, numbers))
+        row[place].strip().rstrip(":").lower() in TOTALS and any(map(_is_value, numbers))
         and pc.sum(pc.equal(table.column(place), row[place])).as_py() == 1
     )  # fmt: skip

@@ -16,7 +16,7 @@ _MIN_ROWS = 3
 """Rows from which they may be the steps of series."""
 MIN_STEPS = 8
 """Numbered columns from which they are the steps of a series."""
-NUMBERED = re.compile(r"(\D*)(\d+)(?:\.0*)?")
+NUMBERED = re.compile(r"(\D*)(\d+(?:[.,]\d*)?)(\D*)")
 TIME, VALUE, STEP = "time", "value", "step"
 STARTS = ("start", "start_time", "first_time")
 FREQUENCIES = ("freq", "frequency")
@@ -29,10 +29,10 @@ def numbered_columns(names: Sequence[str]) -> list[str]:
         >>> numbered_columns(["id", *(f"x_{n}" for n in range(9)), "fat"])[-1]
         'x_8'
     """
-    runs: list[list[tuple[str, str, int]]] = [[]]
+    runs: list[list[tuple[str, str, float]]] = [[]]
     for name in names:
         found = NUMBERED.fullmatch(name.strip())
-        column = None if found is None else (name, found[1], int(found[2]))
+        column = None if found is None else (name, f"{found[1]}#{found[3]}", float(found[2].replace(",", ".")))
         last = runs[-1][-1] if runs[-1] else None
         if column is None or (last is not None and (column[1] != last[1] or column[2] <= last[2])):
             runs.append([])
@@ -93,7 +93,7 @@ def _steps_as_rows(data: Table, place: str, columns_are_steps: bool) -> tuple[Ta
     ]
     named = [name for name in keys if len({*map(str, data[name])}) == len(data)][:1]
     if not named and not columns_are_steps:
-        if len(steps) < len(names):
+        if len(steps) < len(names) and not has_no_times(data):
             return data, ""
         if len(data) >= _MIN_ROWS:
             raise Question(

@@ -28,6 +28,8 @@ THREE_DECIMALS = r"^[+-]?[1-9]\d{0,2}\.\d{3}$"
 """A field that may be 1.234 or 1234."""
 LOOSE_NUMBER = re.compile(r"[+-]?[\d.,' ]*\d[\d.,' ]*(e[+-]?\d+)?", re.IGNORECASE)
 """A field of digits and marks, whatever they mean."""
+_MAX_WORDS = 4
+"""Different words among the numbers of a column, at most, that may mean that nothing was measured."""
 AROUND = re.compile(r"^[$€£¥₩₹%\s]+|[$€£¥₩₹%\s]+$")
 """Signs of currencies and of percent, and blanks, around a number."""
 ALIKE = str.maketrans({"\u2212": "-", "\u2019": "'", "\u00a0": " ", "\u202f": " ", "\u2009": " "})
@@ -119,17 +121,24 @@ def _may_be_thousands(column: pa.ChunkedArray) -> bool:
 
 def _of_fields(values: Sequence[object], place: Place, fields: Fields) -> np.ndarray:
     """Fields one by one."""
-    words = missing_words(fields)
+    nothing = missing_words(fields)
     numbers, texts = np.full(len(values), np.nan), dict[int, str]()
     for row, value in enumerate(values):
         if isinstance(value, str):
-            if value.strip().lower() not in words:
+            if value.strip().lower() not in nothing:
                 texts[row] = _bare(value)
         elif value is not None:
             numbers[row] = _number(value, place, row)
     if texts and all(text.lower() in TRUTH for text in texts.values()):
         numbers[list(texts)] = [TRUTH[text.lower()] for text in texts.values()]
         return numbers
+    words = {row: text for row, text in texts.items() if not LOOSE_NUMBER.fullmatch(text)}
+    if words and len(words) * 2 < len(texts) and len({*words.values()}) <= _MAX_WORDS:
+        row = next(iter(words))
+        asked = (
+            f"{place(row)}: must be a number, got {values[row]!r:.{SHOWN}}, which may mean that nothing was measured"
+        )
+        raise Question(asked, [{"missing": sorted({str(values[row]).strip() for row in words})}])
     decimal = fields.decimal or _decimal(texts, place, fields)
     group = fields.thousands or ("." if decimal == "," else ",")
     for row, text in texts.items():
@@ -183,6 +192,35 @@ def _decimal(texts: dict[int, str], place: Place, fields: Fields) -> Decimal:
     raise Question(
         f"{place(row)}: {texts[row]} may be {whole}{rest} or {whole}.{rest}", [{"decimal": ["."]}, {"decimal": [","]}]
     )
+
+
+def sentinels_of(numbers: np.ndarray) -> list[str]:
+    """Numbers of nines, such as 9999 or -99.9, that come again and lie far from all other numbers of a column: files
+    write them where nothing was measured.
+
+    Args:
+        numbers: (rows,), NaN where a value is missing.
+
+    Example:
+        >>> sentinels_of(np.array([9999.9, 20.5, 9999.9, 21.0, 19.5]))
+        ['9999.9']
+    """
+    found = list[str]()
+    there = numbers[~np.isnan(numbers)]
+    for extreme in (there.max(initial=-np.inf), there.min(initial=np.inf)):
+        others = there[there != extreme]
+        written = f"{extreme:.10g}"
+        if len(others) < 2 or len(there) - len(others) < 2 or not _NINES.fullmatch(written):
+            continue
+        middle = float(np.median(others))
+        if abs(extreme - middle) > _FAR * float(np.abs(others - middle).max()):
+            found.append(written)
+    return found
+
+
+_NINES = re.compile(r"-?99+(\.9+)?")
+_FAR = 3.0
+"""The distance from the median, in units of that of the farthest other number, from which a number stands apart."""
 
 
 def holds_words(values: Sequence[object], fields: Fields) -> bool:

@@ -14,9 +14,11 @@ LastStep: TypeAlias = Literal["keep", "drop"]
 COLUMN = "column"
 """The name of a column without one, before its number."""
 MISSING = (
-    "", "?", ".", "-", "--", "na", "n/a", "#n/a", "#na", "<na>", "nan", "-nan", "null", "none",
+    "", "?", ".", "-", "--", "na", "n/a", "n.a.", "#n/a", "#nv", "#na", "<na>", "nan", "-nan", "null", "none", "n/e",
+    "unknown", "unavailable",
 )  # fmt: skip
-"""Fields that say that nothing was measured, in small letters: as pandas, Excel and public data sets write them."""
+"""Fields that say that nothing was measured, in small letters: as pandas, Excel, loggers and public
+data sets write them."""
 
 
 class DialectOptions(NamedTuple):

@@ -27,10 +27,12 @@ def ask_at_once(read: Callable[[Mapping[str, Sequence[str]]], Read]) -> Read:
         try:
             table = read(answers)
         except Question as question:
-            if {*question.answers[0]} <= {*answers}:  # its answer did not help
-                break
+            first = question.answers[0]
+            if {*first} <= {*answers} and all({*values} <= {*answers[name]} for name, values in first.items()):
+                break  # its answer did not help
             questions.append(question)
-            answers |= question.answers[0]
+            for name, values in first.items():
+                answers[name] = [*answers.get(name, ()), *values] if name == "missing" else values
         except DataError:
             if not questions:
                 raise

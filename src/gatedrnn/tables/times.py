@@ -314,9 +314,7 @@ def _patterned(texts: list[str], place: Place, order: Order | None) -> Times | N
     by_order: dict[tuple[str, ...], str] = {}
     for pattern in days_by_pattern:
         by_order.setdefault(order_of(pattern), pattern)
-    falls = {
-        pattern: int((np.diff(days_by_pattern[pattern]) <= np.timedelta64(0)).sum()) for pattern in by_order.values()
-    }
+    falls = {pattern: _turns(days_by_pattern[pattern]) for pattern in by_order.values()}
     best = [pattern for pattern, count in falls.items() if count == min(falls.values())]
     # Hours one after another by one order are hours of some days of all months by the other.
     hours = [pattern for pattern in best if _are_even_hours(days_by_pattern[pattern])]
@@ -339,6 +337,12 @@ def _patterned(texts: list[str], place: Place, order: Order | None) -> Times | N
 
 _MAX_MONTHS_OF_DAYS = 12
 """Dates 1/1 to 1/12 are days of a month or months of a year."""
+
+
+def _turns(times: np.ndarray) -> int:
+    """The steps that do not rise, or of times from the newest to the oldest those that do not fall."""
+    steps = np.diff(times)
+    return min(int((steps <= np.timedelta64(0)).sum()), int((steps >= np.timedelta64(0)).sum()))
 
 
 def _are_even_months(times: np.ndarray) -> bool:

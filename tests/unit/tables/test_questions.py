@@ -4,8 +4,8 @@ import shlex
 
 import numpy as np
 import pytest
+from commands import call, exit_code
 
-from gatedrnn.cli.app import main
 from gatedrnn.data.forecast.task import read_tables
 from gatedrnn.data.series.files import Reading, read_series
 from gatedrnn.data.settings import ForecastTask
@@ -25,7 +25,7 @@ FORECASTS = {
     "order.csv": table("ds,y", [f"1/{month}/2024" for month in range(1, 13)], WAVE[:12]),
     "two-times.csv": table("ordered,shipped,y", DAYS, [str(np.datetime64(day) + 9) for day in DAYS], WAVE),
     "no-usual-time.csv": table("x,y", [f"{n / 2:.1f}" for n in range(90)], WAVE),
-    "columns-or-rows.csv": table(",".join(f"x{n}" for n in range(9)), *[WAVE] * 9),
+    "columns-or-rows.csv": table(",".join(f"x{n}" for n in range(30)), *(WAVE[n:] + WAVE[:n] for n in range(30))),
     "lists.jsonl": f'{{"item": "a", "start": "2024-01-01", "target": [{LIST}]}}',
     "twice.csv": table("ds,y", [*DAYS, DAYS[-1]], [*WAVE, "99"]),
     "two-targets.csv": table("unique_id,ds,sales,price", ["a"] * 90, DAYS, WAVE, WAVE[::-1]),
@@ -109,10 +109,19 @@ def test_the_command_that_a_question_prints_runs(name, tmp_path, monkeypatch, ca
     monkeypatch.chdir(tmp_path)
     (tmp_path / name).write_text(FORECASTS[name])
     fast = ["--total-steps", "1", "--no-refit", "--baselines", "none", "--horizon", "2"]
-    with pytest.raises(SystemExit):
-        main(["forecast", name, *fast])
+    assert exit_code("forecast", name, *fast) == 2
     commands = [line for line in capsys.readouterr().err.splitlines() if line.startswith("  gatedrnn forecast")]
     assert commands
     for number, command in enumerate(commands):
-        main([*shlex.split(command)[1:], "--output", f"run-{number}"])
+        call(*shlex.split(command)[1:], "--output", f"run-{number}")
         assert (tmp_path / f"run-{number}" / "forecast.csv").exists()
+
+
+def test_what_is_said_of_a_file_is_recorded_in_the_model_and_read_by_predict(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = table("Datum;Umsatz", DAYS, [value.replace(".", ",") for value in WAVE], separator=";")
+    (tmp_path / "sales.csv").write_text("Bericht\nStand\n" + rows)
+    fast = "--total-steps 1 --no-refit --baselines none --horizon 2 --skip-lines 2 --separator ; --decimal ,"
+    call("forecast", "sales.csv", *fast.split(), "--output", "run")
+    call("predict", "run", "sales.csv", "--output", "out.csv")
+    assert (tmp_path / "out.csv").read_text() == (tmp_path / "run" / "forecast.csv").read_text()

@@ -309,3 +309,65 @@ def test_names_that_come_again_are_told_apart_and_said(tmp_path, caplog):
     assert [one.name for one in read(path).series] == ["column 2", "column 3"]
     path.write_text("ds,y,z\n# a comment\n" + rows.replace("2024-02-01", "#\n2024-02-01"))
     assert len(read(path).series[0].values) == 60
+
+
+def test_a_date_from_the_newest_to_the_oldest_tells_its_order_and_a_second_date_is_no_series(tmp_path):
+    newest_first = pd.DataFrame({"booked": DAYS.strftime("%d.%m.%y")[::-1], "amount": WAVE[:60]})
+    table = read(written(tmp_path, newest_first.assign(value_date=DAYS.strftime("%d.%m.%y")), "a.csv"), time="booked")
+    assert [one.name for one in table.series] == ["amount"] and table.frequency.name == "D"
+    assert table.series[0].form.written(table.series[0].times[:1]) == ["01.01.24"]
+
+
+def test_words_among_numbers_are_asked_about_once_and_nines_far_from_all_numbers_are_said(tmp_path):
+    words = dated(y=[*map(str, WAVE[:57]), "closed", "off", "closed"], z=["shut", *map(str, WAVE[:59])])
+    path = written(tmp_path, words)
+    refused(r"got 'closed'.*\(--missing closed off\).*got 'shut'.*\(--missing shut\)", read, path)
+    assert np.isnan(read(path, missing=("closed", "off", "shut")).series[0].values).sum() == 3
+    nines = read(written(tmp_path, dated(y=np.where(np.arange(60) % 20 == 9, 9999.9, WAVE[:60]))))
+    assert "9999.9 in 'y' is read as a number, far from all others: --missing 9999.9 reads it as missing" in nines.said
+    assert "--missing" not in read(written(tmp_path, dated(y=np.where(np.arange(60) % 20 == 9, 99, WAVE[:60])))).said
+
+
+def test_hours_that_come_twice_may_bear_their_zone_in_brackets(tmp_path):
+    hours = pd.date_range("2024-10-26", periods=72, freq="h", tz="Europe/Berlin")
+    spans = [f"{t:%d/%m/%Y %H:%M} - {t + pd.Timedelta('1h'):%d/%m/%Y %H:%M}" for t in hours]
+    spans[26], spans[27] = spans[26] + " (CEST)", spans[27] + " (CET)"
+    table = read(written(tmp_path, pd.DataFrame({"MTU (CET/CEST)": spans, "load": WAVE[:72]})))
+    assert table.series[0].form.zone == "Europe/Berlin" and len(table.series[0].values) == 72
+
+
+def test_irregular_times_are_a_question_and_rows_that_are_steps_leave_times_out(tmp_path):
+    rng = np.random.default_rng(0)
+    seconds = np.cumsum(rng.uniform(0.01, 0.03, 60)).round(4)
+    path = written(tmp_path, pd.DataFrame({"time": seconds, "elapsed": seconds * 1000, "x": WAVE[:60]}))
+    refused("give --rows-are-steps", read, path)
+    assert [one.name for one in read(path, rows_are_steps=True).series] == ["x"]
+
+
+PRINTED = "List of sales     page {}\n---------------------\n| date       | sold    |\n---------------------\n"
+
+
+def test_a_printed_list_has_pages_drawn_lines_a_minus_behind_and_a_total(tmp_path):
+    rows = [f"| {day:%d.%m.%Y} | 1.{n:03},50- |\n" for n, day in enumerate(DAYS)]
+    pages = "".join(PRINTED.format(page + 1) + "".join(rows[page * 20 : page * 20 + 20]) for page in range(3))
+    path = tmp_path / "list.txt"
+    path.write_text(pages + "---------------------\n| *          | 61.800,00- |\n")
+    (series,) = read(path).series
+    assert series.name == "sold" and series.values[[0, -1]].tolist() == [-1000.5, -1059.5]
+
+
+def test_the_line_above_the_rows_with_most_names_is_the_header(tmp_path):
+    path = tmp_path / "report.csv"
+    rows = "".join(f"{day:%Y-%m-%d},{value},{value}\n" for day, value in zip(DAYS, WAVE, strict=False))
+    path.write_text("made on,2024-05-01,\n,sales,\ndate,Köln,München\n" + rows)
+    assert [one.name for one in read(path).series] == ["Köln", "München"]
+
+
+def test_curves_over_wavelengths_with_decimal_commas_and_units_have_a_class(tmp_path):
+    names = [f"{900 + n / 2:.1f}".replace(".", ",") for n in range(12)]
+    rows = "".join(f"s{n};{'ab'[n % 2]};" + ";".join(f"0,{n}{k}" for k in range(12)) + "\n" for n in range(6))
+    path = tmp_path / "spectra.csv"
+    for header in (names, [f"{name.split(',')[0]}{n}nm" for n, name in enumerate(names, start=10)]):
+        path.write_text("sample;class;" + ";".join(header) + "\n" + rows)
+        assert task_of_file(path) == "series-classification"
+        assert read_series(path, Reading()).values[1][:2, 0].tolist() == [0.1, 0.11]

@@ -28,7 +28,7 @@ from gatedrnn.tables.files import (
 from gatedrnn.tables.frequency import NUMBERS, Frequency, frequency_of, named_alike
 from gatedrnn.tables.keys import find_keys, with_key_column
 from gatedrnn.tables.layout import has_no_times, times_as_rows, with_steps
-from gatedrnn.tables.numbers import holds_flags, holds_words
+from gatedrnn.tables.numbers import holds_flags, holds_words, sentinels_of
 from gatedrnn.tables.options import (
     AS_SHOWN,
     Absent,
@@ -42,7 +42,7 @@ from gatedrnn.tables.options import (
 )
 from gatedrnn.tables.questions import ask_at_once, first_rows
 from gatedrnn.tables.table import Table
-from gatedrnn.tables.time_columns import LOOKED_AT, are_values, is_of_calendar, with_time_column
+from gatedrnn.tables.time_columns import LOOKED_AT, are_values, is_of_calendar, may_be_times, with_time_column
 from gatedrnn.tables.times import TimeForm, Times, are_dates, localized, zone_of_turning_clocks
 
 TARGET_COLUMNS = ("y", "value", "target")
@@ -185,7 +185,7 @@ def _answered(columns: Columns, answers: Mapping[str, Sequence[str]]) -> Columns
         name = _AS_COLUMNS.get(setting, setting)
         if name in _AS_COLUMNS.values():
             fields[name] = ",".join(value)
-        elif name in ("target", "known", "past", "fixed"):
+        elif name in ("target", "known", "past", "fixed", "missing"):
             fields[name] = tuple(value)
         else:
             fields[name] = value[0] if value else True
@@ -210,6 +210,7 @@ def _read(path: Path, data: Table, columns: Columns) -> SeriesTable:
         name: numbers_in_column(path, data, name, columns.fields)
         for name in (*columns.target, *columns.known, *columns.past, *columns.fixed)
     }
+    measured = _sentence_on_sentinels(of_numbers)
     times, zoned = _in_zone(data, columns, times, path)
     rows_of_series = _rows(data, columns, path, times, of_numbers)
     rows_of_series, unmeasured = _measured_rows(rows_of_series, of_numbers, path)
@@ -222,7 +223,9 @@ def _read(path: Path, data: Table, columns: Columns) -> SeriesTable:
         _check_float32(rows, of_numbers[rows.target], path)
     series, partial = _without_partial_step(series, columns)
     ragged = _ragged_ends(series, columns, frequency, data, path) if columns.series is None and guessed else ""
-    said += "".join(f" {sentence}" for sentence in (turned, counted, zoned, unmeasured, partial, ragged) if sentence)
+    said += "".join(
+        f" {sentence}" for sentence in (turned, counted, measured, zoned, unmeasured, partial, ragged) if sentence
+    )
     others = [name for name in data.column_names if name not in (columns.series, columns.time, *columns.keys)]
     names, left_out = without_row_numbers(data, others, list(of_numbers))
     wide = columns.series is None
@@ -264,7 +267,7 @@ def _guessed(data: Table, place: str, asked: Columns, time: str, times: Times) -
     several name one.
     """
     names = data.column_names
-    usual = [name for name in names if name.lower() in SERIES_COLUMNS]
+    usual = [name for name in names if name.lower() in SERIES_COLUMNS and not _is_mostly_blank(data[name])]
     rows = {name for name in usual if len(set(data[name])) == len(data)}
     several = [name for name in usual if name not in rows]
     series = asked.series or (several[0] if len(several) == 1 else None)
@@ -281,9 +284,14 @@ def _guessed(data: Table, place: str, asked: Columns, time: str, times: Times) -
     roles = [name for name in named if name is not None]
     rest = [name for name in names if name not in (*roles, FILE) and name not in rows]
     rest = without_row_numbers(data, rest, TARGET_COLUMNS)[0]
-    numbers = [name for name in rest if not holds_words(data[name][:LOOKED_AT], asked.fields)] or rest
+    numbers = [
+        name for name in rest
+        if not holds_words(data[name][:LOOKED_AT], asked.fields) and not are_dates(data[name][:LOOKED_AT])
+    ] or rest  # fmt: skip
     numbers = [name for name in numbers if not holds_flags(data[name], asked.fields)] or numbers
     numbers = [name for name in numbers if not is_of_calendar(name, data[name])] or numbers
+    if asked.rows_are_steps:
+        numbers = [name for name in numbers if not may_be_times(data[name])] or numbers
     target = asked.target or tuple(numbers)
     if series is not None and not asked.target and len(numbers) != 1:
         shown = [name for name in names if name not in (series, time) or not asked.keys]
@@ -298,6 +306,27 @@ def _guessed(data: Table, place: str, asked: Columns, time: str, times: Times) -
         got = ", ".join(target)
         raise DataError(f"{place}: a table with a column of series ({series}) has one --target, got {got}")
     return asked._replace(time=time, series=series, target=target), data
+
+
+def _sentence_on_sentinels(numbers: Mapping[str, np.ndarray]) -> str:
+    """A sentence on numbers that may say that nothing was measured."""
+    found = {name: words for name, column in numbers.items() if (words := sentinels_of(column))}
+    if not found:
+        return ""
+    words = sorted({word for words in found.values() for word in words})
+    return (
+        f"{', '.join(words)} in {', '.join(map(repr, found))} is read as a number, far from all others: --missing "
+        f"{' '.join(words)} reads it as missing."
+    )
+
+
+def _is_mostly_blank(values: Sequence[object]) -> bool:
+    """Whether many rows have no value, as where a line of an order is told by the line above."""
+    return sum(value is None or not str(value).strip() for value in values) > _MAX_BLANK * len(values)
+
+
+_MAX_BLANK = 0.2
+"""The part of the rows, at most, that lack the name of their series by mistake."""
 
 
 def _come_again(times: Times) -> bool:
@@ -415,7 +444,8 @@ def _ragged_ends(
     shown = {name: series[0].form.written(np.array([time]))[0] for name, time in last.items()}
     if ahead >= max(MIN_AHEAD, frequency.seasons[0]) and not (columns.known or columns.past):
         short = [name for name, time in last.items() if time == first]
-        beyond = [name for name in data.column_names if name not in (columns.time, *short)]
+        others = [name for name in data.column_names if name not in (columns.time, *short)]
+        beyond = [name for name in others if not holds_words(data[name], columns.fields)]
         raise Question(
             f"{path}: {short[0]!r} ends at {shown[short[0]]}, and other columns go on for {ahead} steps: is their "
             "future known, or is each column forecast from its own end?",
@@ -477,7 +507,7 @@ def _frequency(rows_of_series: list[_Rows], columns: Columns, times: Times, path
         if step_of_rows is not None:
             named.setdefault(str(step_of_rows), (step_of_rows, rows.name))
         elif len(rows.rows) > 2:
-            raise DataError(_irregular(rows, columns, times, path))
+            raise Question(_irregular(rows, columns, times, path), [{"rows_are_steps": ()}])
     if not named:
         raise DataError(f"{path}: no series has the three times that show a frequency; name it with --frequency")
     for frequency, _ in named.values():
@@ -532,7 +562,7 @@ def _irregular(rows: _Rows, columns: Columns, times: Times, path: Path) -> str:
     such = "" if times.form.kind == "numbers" else ", such as h or D"
     return (
         f"{said}: row {rows.rows[step + 1] + 1}, column {columns.time!r}, has {after} after {before}, which is no "
-        f"whole number of the most frequent step; mend it, or name the step with --frequency{such}"
+        f"whole number of the most frequent step; mend it, name the step with --frequency{such}, or read rows as steps"
     )
 
 

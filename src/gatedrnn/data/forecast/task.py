@@ -235,7 +235,10 @@ def _notes(table: SeriesTable) -> list[str]:
     )
     if missing:
         total = sum(len(series.values) for series in table.series)
-        notes.append(f"{missing:,} of {total:,} values are missing, times that the file leaves out among them.")
+        left_out = "" if table.columns.absent == "zero" else "; --absent zero reads these as 0"
+        notes.append(
+            f"{missing:,} of {total:,} values are missing, times that the file leaves out among them{left_out}."
+        )
     if table.unused:
         notes.append("--target, --known, --past and --fixed give a column that is not used a role.")
     constant = [series.name for series in table.series if np.nanmin(series.values) == np.nanmax(series.values)]
