@@ -294,7 +294,7 @@ def with_names(data: Table, place: str, like: str | None = None) -> Table:
         return data
     if like is not None:
         return data if like in names else data.without_header()
-    texts = [name for name in names if len(name.split()) >= MIN_WORDS and holds_texts(data[name][:LOOKED_AT])]
+    texts = [name for name in names if len(name.split()) >= MIN_WORDS and holds_texts(data.head(name))]
     others = [name for name in names if name not in texts]
     labels = [name for name in others if name in data[name] and holds_labels(data[name])]
     alike = all(name in labels or is_number(name) for name in others)
@@ -312,7 +312,7 @@ def text_column_of(data: Table, place: str, wanted: str | None) -> str:
     """
     names = data.column_names
     if wanted is None and not any(name.lower() in TEXT_COLUMNS for name in names):
-        columns = [name for name in names if holds_texts(data[name][:LOOKED_AT])]
+        columns = [name for name in names if holds_texts(data.head(name))]
         if len(columns) == 1:
             return columns[0]
     return column_of(names, place, "text", wanted, TEXT_COLUMNS)

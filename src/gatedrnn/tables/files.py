@@ -516,7 +516,7 @@ def without_row_numbers(data: Table, names: Sequence[str], keep: Sequence[str] =
     """
     some = [name for name in names if name not in keep]
     left_out = {name for name in some if WITHOUT_NAME.fullmatch(name.strip()) or _is_index(data, name)}
-    counts = {name for name in some if _counts(data[name])}
+    counts = {name for name in some if data.holds(name, _counts)}
     left_out |= counts if left_out | counts != {*names} else set()
     return [name for name in names if name not in left_out], [name for name in names if name in left_out]
 

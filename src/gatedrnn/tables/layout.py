@@ -9,7 +9,13 @@ from gatedrnn.errors import DataError, Question
 from gatedrnn.tables.numbers import holds_words
 from gatedrnn.tables.options import MISSING, PLAIN
 from gatedrnn.tables.table import Table
-from gatedrnn.tables.time_columns import MONTH_NUMBERS, STEP_COLUMNS, TIME_COLUMNS, YEAR_COLUMNS, may_be_times
+from gatedrnn.tables.time_columns import (
+    MONTH_NUMBERS,
+    STEP_COLUMNS,
+    TIME_COLUMNS,
+    YEAR_COLUMNS,
+    may_be_times,
+)
 from gatedrnn.tables.times import are_dates
 
 _MIN_ROWS = 3
@@ -69,28 +75,29 @@ def times_as_rows(
     if len(dated) > 2 and len(dated) * 2 > len(names) and are_dates(dated):
         keys = [name for name in names[: names.index(dated[0])] if name not in dated]
         return _turned(data, dated, [dated] * len(data), keys)
-    lists = [name for name in names if len(data) and all(isinstance(value, list) for value in data[name])]
+    lists = [name for name in names if len(data) and data.holds(name, _are_lists)]
     starts = [name for name in names if name.casefold() in STARTS]
     if len(lists) == 1 and len(starts) == 1:
         return _from_lists(data, lists[0], starts[0], frequency, place)
     return _steps_as_rows(data, place, columns_are_steps)
 
 
+def _are_lists(values: Sequence[object]) -> bool:
+    return all(isinstance(value, list) for value in values)
+
+
 def _steps_as_rows(data: Table, place: str, columns_are_steps: bool) -> tuple[Table, str]:
     """The table with a row for each step, where its columns are steps: by their numbers and a name for each row."""
     names = data.column_names
-    steps = numbered_columns(names) or [
-        name for name in names if columns_are_steps and not holds_words(data[name], PLAIN)
-    ]
-    if steps and holds_words(data[steps[0]], PLAIN):  # as M4 has them: V1 holds names, V2 and so on values
+    words = {name for name in names if holds_words(data.head(name), PLAIN)}
+    steps = numbered_columns(names) or [name for name in names if columns_are_steps and name not in words]
+    if steps and steps[0] in words:  # as M4 has them: V1 holds names, V2 and so on values
         steps = steps[1:]
     if len(steps) < (2 if columns_are_steps else MIN_STEPS):
         if columns_are_steps:
             raise DataError(f"{place}: --columns-are-steps: there are no columns of numbers to be steps")
         return data, ""
-    keys = [
-        name for name in names if name not in steps and holds_words(data[name], PLAIN) and not are_dates(data[name])
-    ]
+    keys = [name for name in names if name in words and name not in steps and not are_dates(data.head(name))]
     named = [name for name in keys if len({*map(str, data[name])}) == len(data)][:1]
     if not named and not columns_are_steps:
         if len(steps) < len(names) and not has_no_times(data):
@@ -129,7 +136,7 @@ def has_no_times(data: Table) -> bool:
     """Whether all columns hold numbers, none of them rises as times do, and none is called as times are."""
     usual = {*TIME_COLUMNS, *STEP_COLUMNS, *YEAR_COLUMNS}
     return not any(
-        name.strip().lower() in usual or holds_words(data[name], PLAIN) or may_be_times(data[name])
+        name.strip().lower() in usual or holds_words(data.head(name), PLAIN) or data.holds(name, may_be_times)
         for name in data.column_names
     )
 

@@ -3,7 +3,7 @@
 import json
 import logging
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, TypeAlias, TypeVar, cast
@@ -56,6 +56,19 @@ class Table:
                 if isinstance(column, pa.ChunkedArray) else list(column)
             )  # fmt: skip
         return self._values[name]
+
+    def head(self, name: str, rows: int = 100) -> list[Any]:
+        """The first values of a column; the others stay as Arrow has them."""
+        column = self.columns[name]
+        if name in self._values or not isinstance(column, pa.ChunkedArray):
+            return self[name][:rows]
+        return [value for chunk in column.slice(0, rows).chunks for value in values_of_column(chunk)]
+
+    def holds(self, name: str, check: Callable[[list[Any]], bool]) -> bool:
+        """Whether a check holds of the first values of a column, and then of all: few columns of a large table are
+        looked at as a whole.
+        """
+        return check(self.head(name)) and check(self[name])
 
     def lists(self) -> dict[str, list[object]]:
         """All columns as lists."""

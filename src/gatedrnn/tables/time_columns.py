@@ -53,7 +53,7 @@ def with_time_column(data: Table, place: str, wanted: str | None) -> tuple[Table
     if wanted is None and are_values(names):
         data = data.without_header()
         names = data.column_names
-        dated = [name for name in names if are_dates(data[name][:LOOKED_AT])]
+        dated = [name for name in names if are_dates(data.head(name))]
         if len(dated) != 1:
             first = _listed([str(data[name][0]) for name in names])
             raise DataError(f"{place}: the first line holds values, {first}; write a line of names of columns above it")
@@ -64,7 +64,7 @@ def with_time_column(data: Table, place: str, wanted: str | None) -> tuple[Table
     if wanted is not None:
         return data, column_of(names, place, "time", wanted, ())
     usual = [name for name in names if name.lower() in TIME_COLUMNS]
-    dated = [name for name in names if are_dates(data[name][:LOOKED_AT])]
+    dated = [name for name in names if are_dates(data.head(name))]
     if len(dated) > 1:
         dated = [name for name in dated if name in usual] or [name for name in dated if _rises(data[name])] or dated
     if len(dated) == 1:
@@ -90,7 +90,7 @@ def with_time_column(data: Table, place: str, wanted: str | None) -> tuple[Table
     if not usual and len(counting) == 1:
         return data, counting[0]
     return data, column_of(
-        names, place, "time", None, TIME_COLUMNS, plausible=[name for name in names if may_be_times(data[name])]
+        names, place, "time", None, TIME_COLUMNS, plausible=[name for name in names if data.holds(name, may_be_times)]
     )
 
 
@@ -187,7 +187,7 @@ def _with_time_of_day(data: Table, date: str) -> tuple[Table, str]:
     """A table and its column of times: of days, joined with the column of the time of day beside them, if there is
     one.
     """
-    if len(data) == 0 or any(":" in str(value) for value in data[date][:LOOKED_AT]):
+    if len(data) == 0 or any(":" in str(value) for value in data.head(date)):
         return data, date
     columns = [name for name in data.column_names if name != date and _are_times_of_day(name, data[name], data[date])]
     return _joined(data, [date, columns[0]], "") if len(columns) == 1 else (data, date)
@@ -219,7 +219,7 @@ def _parts(names: Sequence[str], data: Table) -> list[str]:
     for usual, least, most in PARTS.values():
         columns = [name for name in names if _letters(name) in usual]
         if usual is PARTS["month"][0]:
-            columns = columns or [name for name in names if _are_month_names(data[name])]
+            columns = columns or [name for name in names if _are_month_names(data.head(name))]
         numbers = _part_numbers(data[columns[0]]) if len(columns) == 1 else None
         if numbers is None or numbers.min() < least or numbers.max() > most:
             break
@@ -244,7 +244,7 @@ def _joined(data: Table, parts: Sequence[str], place: str) -> tuple[Table, str]:
     if None not in ranks.values():
         parts = sorted(parts, key=lambda name: ranks[name] or 0)
     joined = ", ".join(parts)
-    if len(parts) == 2 and are_dates(data[parts[0]][:LOOKED_AT]):
+    if len(parts) == 2 and are_dates(data.head(parts[0])):
         texts = _dates_with_time_of_day(data[parts[0]], data[parts[1]], f"{place}: column {parts[1]!r}")
     else:
         texts = _dates_of_parts(data, parts, place)

@@ -104,7 +104,9 @@ def started(command, folder, cache):
     return done.returncode, " ".join(re.sub(r"[\d.,:]+( (ms|s|min)\b)?|[─━]+", "#", said).split())
 
 
-PROGRESS = re.compile(r"\bfor [\d.]+ (s|min)\b|\bs left|tokens/s|^(starting|fitting|tokenising|compiling)\b")
+PROGRESS = re.compile(
+    r"\bfor [\d.]+ (s|min)\b|\bs left|tokens/s|^(starting|fitting|tokenising|compiling)\b|the cheapest of them"
+)
 COMPLAINT = re.compile(r"gatedrnn:|Error|Warning|Traceback|Exception|ignored|matplotlib|numba")
 """Patterns of lines that depend on time, and of those on the error stream that do not."""
 

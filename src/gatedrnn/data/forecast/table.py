@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
@@ -42,7 +43,7 @@ from gatedrnn.tables.options import (
 )
 from gatedrnn.tables.questions import ask_at_once, first_rows
 from gatedrnn.tables.table import Table
-from gatedrnn.tables.time_columns import LOOKED_AT, are_values, is_of_calendar, may_be_times, with_time_column
+from gatedrnn.tables.time_columns import are_values, is_of_calendar, may_be_times, with_time_column
 from gatedrnn.tables.times import TimeForm, Times, are_dates, localized, zone_of_turning_clocks
 
 TARGET_COLUMNS = ("y", "value", "target")
@@ -257,7 +258,7 @@ def _with_times(data: Table, place: str, columns: Columns) -> tuple[Table, str, 
     try:
         return *with_time_column(data, place, columns.time), ""
     except Question as question:
-        if any(are_dates(data[name][:LOOKED_AT]) for name in data.column_names):
+        if any(are_dates(data.head(name)) for name in data.column_names):
             raise
         raise Question(question.asked, [*question.answers, {"rows_are_steps": ()}]) from question
 
@@ -286,12 +287,12 @@ def _guessed(data: Table, place: str, asked: Columns, time: str, times: Times) -
     rest = without_row_numbers(data, rest, TARGET_COLUMNS)[0]
     numbers = [
         name for name in rest
-        if not holds_words(data[name][:LOOKED_AT], asked.fields) and not are_dates(data[name][:LOOKED_AT])
+        if not holds_words(data.head(name), asked.fields) and not are_dates(data.head(name))
     ] or rest  # fmt: skip
-    numbers = [name for name in numbers if not holds_flags(data[name], asked.fields)] or numbers
-    numbers = [name for name in numbers if not is_of_calendar(name, data[name])] or numbers
+    numbers = [name for name in numbers if not data.holds(name, partial(holds_flags, fields=asked.fields))] or numbers
+    numbers = [name for name in numbers if not data.holds(name, partial(is_of_calendar, name))] or numbers
     if asked.rows_are_steps:
-        numbers = [name for name in numbers if not may_be_times(data[name])] or numbers
+        numbers = [name for name in numbers if not data.holds(name, may_be_times)] or numbers
     target = asked.target or tuple(numbers)
     if series is not None and not asked.target and len(numbers) != 1:
         shown = [name for name in names if name not in (series, time) or not asked.keys]
@@ -502,7 +503,12 @@ def _frequency(rows_of_series: list[_Rows], columns: Columns, times: Times, path
     if columns.frequency is not None:
         return _named_frequency(columns.frequency, rows_of_series, columns, times, path)
     named: dict[str, tuple[Frequency, str]] = {}
+    seen = set[tuple[int, int]]()
     for rows in rows_of_series:
+        part = int(rows.rows[0]), len(rows.rows)
+        if columns.series is None and part in seen:  # the columns of a wide table have the same times
+            continue
+        seen.add(part)
         step_of_rows = frequency_of(times.values[rows.rows])
         if step_of_rows is not None:
             named.setdefault(str(step_of_rows), (step_of_rows, rows.name))
