@@ -98,7 +98,8 @@ def evaluate(
 
     Classifiers, and models with a label for every step: accuracy, precision, recall and F1 of each class, confusion.
     Several labels a row: F1, and the same of each label. Regressions: errors, R² and the correlation of ranks.
-    Forecasts: errors and coverage, with the scale of each window and with one kept in a stream. Language models:
+    Forecasts: errors and coverage, with the scale of each window and with one kept in a stream; of a file, those of the
+    last steps of each series, as many as the model forecasts, from the steps before. Language models:
     perplexity and bits per byte. The state is carried from the first token to the last; every token of the text is
     predicted, the first from the <eos> before it. Perplexities of different vocabularies are never put side by side:
     bits per byte are.
@@ -145,15 +146,20 @@ def evaluate(
 
 
 def _forecast_table(scored: "list[Scored]", console: Console) -> Table:
-    """Two columns a run: with the scale of each window, and with that of the first one in a stream."""
-    title = f"forecasts, {scored[0].source} split: in units of each window, and of the first one, kept in a stream"
+    """A column a run, with the scale of each window; of a split one more, with that of the first one in a stream."""
+    streams = all(result.streamed is not None for result in scored)
+    title = f"forecasts of the last steps of {scored[0].source}, {scored[0].rows} series"
+    if streams:
+        title = f"forecasts, {scored[0].source} split: in units of each window, and of the first one, kept in a stream"
     table = Table(title=title, title_justify="left")
     table.add_column("score")
     for result in scored:
         table.add_column(result.run, justify="right")
-        table.add_column("in a stream", justify="right")
+        if streams:
+            table.add_column("in a stream", justify="right")
     for name in scored[0].scores.model_dump(exclude={"loss"}, exclude_none=True):
-        values = [getattr(scores, name) for result in scored for scores in (result.scores, result.streamed)]
+        sides = [(result.scores, *([result.streamed] if streams else [])) for result in scored]
+        values = [getattr(scores, name) for side in sides for scores in side]
         table.add_row(name.replace("_", " "), *(f"{value:.4g}" for value in values))
     return table
 

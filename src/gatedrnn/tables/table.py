@@ -51,18 +51,12 @@ class Table:
     def __getitem__(self, name: str) -> list[Any]:
         if name not in self._values:
             column = self.columns[name]
-            self._values[name] = (
-                [value for chunk in column.chunks for value in values_of_column(chunk)]
-                if isinstance(column, pa.ChunkedArray) else list(column)
-            )  # fmt: skip
+            self._values[name] = _listed(column)
         return self._values[name]
 
     def head(self, name: str, rows: int = 100) -> list[Any]:
         """The first values of a column; the others stay as Arrow has them."""
-        column = self.columns[name]
-        if name in self._values or not isinstance(column, pa.ChunkedArray):
-            return self[name][:rows]
-        return [value for chunk in column.slice(0, rows).chunks for value in values_of_column(chunk)]
+        return self._values[name][:rows] if name in self._values else _listed(self.columns[name][:rows])
 
     def holds(self, name: str, check: Callable[[list[Any]], bool]) -> bool:
         """Whether a check holds of the first values of a column, and then of all: few columns of a large table are
@@ -82,6 +76,12 @@ class Table:
     def rows(self) -> Iterator[dict[str, object]]:
         lists = self.lists()
         return (dict(zip(lists, row, strict=True)) for row in zip(*lists.values(), strict=True))
+
+
+def _listed(column: Column) -> list[Any]:
+    if isinstance(column, pa.ChunkedArray):
+        return [value for chunk in column.chunks for value in values_of_column(chunk)]
+    return list(column)
 
 
 def is_number_of_column(name: str) -> bool:

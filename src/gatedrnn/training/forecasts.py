@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
@@ -11,9 +12,18 @@ from pydantic import Field
 
 from gatedrnn import manifest
 from gatedrnn.data import TaskData, Windows
-from gatedrnn.data.forecast.table import Columns
-from gatedrnn.data.forecast.task import Asked, asked_of, check_float32, read_asked
+from gatedrnn.data.forecast.table import Columns, read_series_table, until_last_values
+from gatedrnn.data.forecast.task import (
+    Asked,
+    asked_of,
+    check_float32,
+    naive_error,
+    over_series,
+    read_asked,
+    with_calendar,
+)
 from gatedrnn.data.frames import Frame, frame_of, write_predictions
+from gatedrnn.data.windows import deviation_of
 from gatedrnn.errors import DataError
 from gatedrnn.models import GatedRNNForForecasting
 from gatedrnn.models.forecast_configuration import GatedRNNForecastConfig
@@ -150,17 +160,43 @@ def asked_of_file(model: GatedRNNForForecasting, file: Path) -> Asked:
     Raises:
         DataError: it cannot be read so, or known covariates of the horizon are missing.
     """
-    how = model.config.table
-    if how is None:
-        raise DataError("this model was not trained on a table; call it in Python")
-    columns = Columns(**{name: _tuple(how[name]) for name in Columns._fields if name in how})
-    columns = columns._replace(dialect=recorded_dialect(how))
-    calendar = cast(tuple[str, ...], _tuple(how["calendar"]))
+    columns, calendar = _roles_of(model)
     asked = read_asked(file, columns, calendar, model.config.context, model.config.horizon)
     config = model.config
     if config.channel_means is not None and config.channel_deviations is not None:
         check_float32(asked.table, config.channel_means, config.channel_deviations)
     return asked
+
+
+def _roles_of(model: GatedRNNForForecasting) -> tuple[Columns, tuple[str, ...]]:
+    """The roles of columns as training had them, and the features of the calendar."""
+    how = model.config.table
+    if how is None:
+        raise DataError("this model was not trained on a table; call it in Python")
+    columns = Columns(**{name: _tuple(how[name]) for name in Columns._fields if name in how})
+    return columns._replace(dialect=recorded_dialect(how)), cast(tuple[str, ...], _tuple(how["calendar"]))
+
+
+def last_windows_of_file(model: GatedRNNForForecasting, file: Path) -> tuple[Windows, list[str]]:
+    """The last `horizon` steps of each series of a file, which are to be forecast from those before, and what is to be
+    known of them.
+
+    Raises:
+        DataError: the file cannot be read as training's, or no series is longer than the horizon.
+    """
+    columns, calendar = _roles_of(model)
+    table, horizon = until_last_values(read_series_table(file, columns)), model.config.horizon
+    long_enough = [one for one in table.series if len(one.values) > horizon]
+    if not long_enough:
+        raise DataError(f"{file}: no series is longer than the {horizon} steps that are forecast")
+    left_out = len(table.series) - len(long_enough)
+    notes = [table.said, *([f"{plural(left_out, 'series')} of {horizon} steps or fewer left out"] if left_out else [])]
+    table = with_calendar(replace(table, series=long_enough), calendar)
+    stop = np.array([len(one.values) for one in table.series])
+    first, season = stop - horizon, (model.config.seasons or [1])[0]
+    naive = over_series(lambda values: naive_error(values, season), table, first)
+    deviation = over_series(deviation_of, table, first)
+    return Windows(table.series, first, stop, naive, deviation, model.config.context, horizon), notes
 
 
 def forecast_of_file(
@@ -175,7 +211,9 @@ def forecast_of_file(
     asked = asked_of_file(model, file)
     what = plural(len(asked.origins), "series")
     columns = table_of(asked, quantiles_of(model, asked), model.config.levels)
-    return columns, [asked.table.said, f"{model.config.horizon} steps of {what}"], types_of(asked)
+    context, short = model.config.context, int((asked.origins < model.config.context).sum())
+    few = [f"{plural(short, 'series')} shorter than the {context} steps that the model reads"] if short else []
+    return columns, [asked.table.said, *few, f"{model.config.horizon} steps of {what}"], types_of(asked)
 
 
 def types_of(asked: Asked) -> dict[str, pa.DataType]:

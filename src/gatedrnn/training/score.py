@@ -21,6 +21,7 @@ from gatedrnn.training.evaluate import text_scores, token_losses
 from gatedrnn.training.finished import data_of, labelled_by, open_finished, open_tested
 from gatedrnn.training.folder import RunFolder
 from gatedrnn.training.forecast_scores import tally_streams, tally_windows
+from gatedrnn.training.forecasts import last_windows_of_file
 from gatedrnn.training.metrics import Answers, ClassScore, classes_of, every_score, tables_of
 from gatedrnn.training.outcomes import Outcomes, read_outcomes
 from gatedrnn.training.predict import (
@@ -112,9 +113,9 @@ def evaluated(
     """
     labelled = labelled_by(path)
     if labelled == "future":
-        if held is not None or text_column is not None or label_column:
-            raise UsageError("models that forecast are scored on a split of their own data; give --split alone")
-        return score_forecasts(path, split)
+        if text_column is not None or label_column or (held is not None and held.series is not None):
+            raise UsageError("models that forecast are scored on a split of their own data or on a table; give --file")
+        return score_forecasts(path, split) if held is None else score_forecasts_of_file(path, held.file)
     if labelled != "next":
         return score_predictions(path, split, held, text_column, label_column, data_root)
     if label_column:
@@ -203,6 +204,25 @@ def score_forecasts(path: Path, split: str) -> Scored:
         tally.scores(loss) for tally, loss in (tally_windows(model, windows), tally_streams(model, windows))
     )
     return Scored(run=path.name, cell=model.config.cell, source=split, scores=fresh, streamed=streamed)
+
+
+def score_forecasts_of_file(path: Path, file: Path) -> Scored:
+    """Scores of the last steps of each series of a table, as many as the model forecasts, from those before.
+
+    Raises:
+        DataError: no finished model, or the table does not fit it.
+    """
+    model = cast(GatedRNNForForecasting, open_finished(path).model)
+    windows, notes = last_windows_of_file(model, file)
+    tally, loss = tally_windows(model, windows)
+    return Scored(
+        run=path.name,
+        cell=model.config.cell,
+        source=file.name,
+        scores=tally.scores(loss),
+        rows=len(windows),
+        notes=notes,
+    )
 
 
 def _split_of(folder: RunFolder, split: str) -> Lanes:

@@ -33,6 +33,21 @@ def rows_of(path):
     return list(csv.DictReader(path.read_text().splitlines()))
 
 
+def test_the_score_on_a_file_is_that_of_predictions_of_its_last_steps(forecast_run, heat, tmp_path, capsys):
+    table = pd.read_csv(heat).dropna(subset="heat")
+    table.sample(frac=1, random_state=0)[[*reversed(table.columns)]].to_csv(tmp_path / "whole.csv", index=False)
+    found = json.loads(printed(capsys, "evaluate", forecast_run, "--file", tmp_path / "whole.csv", "--json"))[0]
+    last = table.groupby("place").tail(6).index
+    table.assign(heat=table["heat"].where(~table.index.isin(last))).to_csv(tmp_path / "short.csv", index=False)
+    call("predict", forecast_run, tmp_path / "short.csv", "--output", tmp_path / "out.csv")
+    forecast = pd.read_csv(tmp_path / "out.csv")
+    errors = (forecast["heat"].to_numpy() - table.loc[last, "heat"].to_numpy()).__abs__()
+    assert found["source"] == "whole.csv" and found["rows"] == 2
+    assert found["scores"]["mae"] == pytest.approx(errors.mean(), rel=1e-5)
+    code, said = outcome(capsys, "evaluate", forecast_run, "--file", tmp_path / "out.csv")
+    assert code == 2 and "no column" in said
+
+
 def test_a_forecast_has_the_names_of_its_table_follows_it_and_is_the_same_again(forecast_run, heat, tmp_path, capsys):
     rows = rows_of(forecast_run / "forecast.csv")
     assert list(rows[0]) == ["place", "when", "heat", "heat_0.1", "heat_0.9"] and len(rows) == 12
@@ -56,8 +71,8 @@ def test_a_run_is_evaluated_with_the_scale_of_each_window_or_one_and_diagnosed(f
     assert abs(found["scores"]["mase"] / own["test_mase"] - 1) < 1e-5
     assert found["streamed"]["mase"] != found["scores"]["mase"] and found["streamed"]["mase"] < 2
     assert "in a stream" in printed(capsys, "evaluate", forecast_run)
-    code, error = outcome(capsys, "evaluate", forecast_run, "--file", heat)
-    assert code == 2 and "give --split alone" in error
+    code, error = outcome(capsys, "evaluate", forecast_run, "--text-column", "place")
+    assert code == 2 and "scored on a split of their own data or on a table; give --file" in error
     assert "layer 0" in printed(capsys, "diagnose", forecast_run, "--output", tmp_path / "diagnosis")
 
 
