@@ -32,6 +32,10 @@ def known_cell(_: object, cell: str) -> None:
     CellChoice.parse(cell)
 
 
+CellName: TypeAlias = Annotated[str, Parameter(validator=known_cell)]
+"""A cell with its options in one word."""
+
+
 def is_table(word: str) -> bool:
     """Whether a word is a file with an ending, which no cell's name has."""
     return bool(Path(word).suffix) and Path(word).is_file()
