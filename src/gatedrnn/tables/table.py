@@ -54,11 +54,11 @@ class Table:
             self._values[name] = _listed(column)
         return self._values[name]
 
-    def head(self, name: str, rows: int = 100) -> list[Any]:
+    def head(self, name: str, rows: int = 100) -> list[object]:
         """The first values of a column; the others stay as Arrow has them."""
         return self._values[name][:rows] if name in self._values else _listed(self.columns[name][:rows])
 
-    def holds(self, name: str, check: Callable[[list[Any]], bool]) -> bool:
+    def holds(self, name: str, check: Callable[[list[object]], bool]) -> bool:
         """Whether a check holds of the first values of a column, and then of all: few columns of a large table are
         looked at as a whole.
         """

@@ -17,6 +17,8 @@ LOG = logging.getLogger("gatedrnn")
 LOOKED_AT = 100
 """Rows that say whether a column holds dates."""
 TIME_COLUMNS = ("ds", "time", "timestamp", "date", "datetime", "t", "step")
+_CALLED = r"date|time|datum|zeit|날짜|일시|시간|시각|日期|时间|日付|時刻"
+"""Parts of the names of columns of times."""
 STEP_COLUMNS = ("period", "obs", "observation", "month", "week", "quarter", "day", "hour")
 """Names of columns that hold times where their whole numbers rise by one."""
 YEAR_COLUMNS = ("year", "yr", "years")
@@ -82,6 +84,9 @@ def with_time_column(data: Table, place: str, wanted: str | None) -> tuple[Table
             return joined, name
     if len(usual) == 1:
         return data, usual[0]
+    called = [name for name in names if re.search(_CALLED, name.lower()) and data.holds(name, may_be_times)]
+    if not usual and len(called) == 1:
+        return data, called[0]
     years = [name for name in names if _are_years(data[name], named=name.lower() in YEAR_COLUMNS)]
     named = [name for name in years if name.lower() in YEAR_COLUMNS] or [n for n in years if WITHOUT_NAME.fullmatch(n)]
     if len(named or years) == 1:
@@ -219,7 +224,9 @@ def _parts(names: Sequence[str], data: Table) -> list[str]:
     for usual, least, most in PARTS.values():
         columns = [name for name in names if _letters(name) in usual]
         if usual is PARTS["month"][0]:
-            columns = columns or [name for name in names if _are_month_names(data.head(name))]
+            columns = columns or [
+                name for name in names if _letters(name).startswith("mon") or _are_month_names(data.head(name))
+            ]
         numbers = _part_numbers(data[columns[0]]) if len(columns) == 1 else None
         if numbers is None or numbers.min() < least or numbers.max() > most:
             break
