@@ -16,7 +16,7 @@ WIDTH = 200
 
 
 def outcome_of(path: Path) -> str:
-    """What becomes of a file that is named to `gatedrnn train`, or of a table without a task to `forecast`."""
+    """Say what becomes of a file that is named to `gatedrnn train`, or of a table without a task to `forecast`."""
     try:
         task = task_of_file(path)
     except Error:
@@ -35,7 +35,7 @@ def outcome_of(path: Path) -> str:
 
 
 def series_over_time(path: Path) -> str:
-    """What `gatedrnn forecast` reads."""
+    """Say what `gatedrnn forecast` reads."""
     try:
         table = read_series_table(path, Columns())
     except Error as error:

@@ -159,11 +159,11 @@ class Question(DataError):
     """
 
     def __init__(
-        self, asked: str, answers: Sequence[Mapping[str, Sequence[str]]], rows: Sequence[str] = (),
+        self, asked: str, answers: Sequence[Mapping[str, Sequence[str]]] = (), rows: Sequence[str] = (),
         command: Sequence[str] = (),
     ) -> None:  # fmt: skip
         mark = "" if asked.endswith("?") else ";"
-        super().__init__(f"{asked}{mark} give {_listed(answers)}")
+        super().__init__(f"{asked}{mark} give {_listed(answers)}" if answers else asked)
         self.asked, self.answers, self.rows, self.command = asked, list(answers), rows, command
 
 

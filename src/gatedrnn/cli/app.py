@@ -207,15 +207,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
         task = _named_task(build_app()[tokens[0]], tokens) if tokens[0] in OF_TASKS else None
         _stop(USAGE, unknown_flag(error, task) if task else in_one_line(error))
     except Question as error:
-        if not error.command and tokens[0] not in OF_TASKS:
+        if error.answers and not error.command and tokens[0] not in OF_TASKS:
             answers = " or ".join(map(typed, error.answers))
             _stop(
                 error.exit_code,
                 f"{error.asked.rstrip('?')}; a model reads a file as its training data: mend the file, or train again "
                 f"with {answers}",
             )
-        said = [in_one_line(error), *_commands_that_answer(error, error.command or tokens)]
-        _stop(error.exit_code, "\n".join(said))
+        commands = _commands_that_answer(error, error.command or tokens) if error.answers else []
+        _stop(error.exit_code, "\n".join([in_one_line(error), *commands]))
     except Exception as error:
         code = _exit_code(error)
         if code is None:

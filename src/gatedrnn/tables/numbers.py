@@ -220,7 +220,7 @@ def sentinels_of(numbers: np.ndarray) -> list[str]:
 
 _NINES = re.compile(r"-?99+(\.9+)?")
 _FAR = 3.0
-"""The distance from the median, in units of that of the farthest other number, from which a number stands apart."""
+"""The distance from the median, in units of that of the farthest other number, from which a number is far away."""
 
 
 def holds_words(values: Sequence[object], fields: Fields) -> bool:

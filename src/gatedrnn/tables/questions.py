@@ -12,8 +12,8 @@ _SHOWN_ROWS, _SHOWN_COLUMNS, _SHOWN_WIDTH = 3, 8, 24
 
 
 def ask_at_once(read: Callable[[Mapping[str, Sequence[str]]], Read]) -> Read:
-    """What is read without an answer. Where there is a question, its first answer is taken to find the next, and all
-    are asked together.
+    """Read without an answer. Where there is a question, its first answer is taken to find the next, and all are asked
+    together.
 
     Args:
         read: reads with the answers that are given it, settings by name.

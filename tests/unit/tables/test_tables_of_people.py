@@ -124,8 +124,8 @@ def test_series_are_named_by_several_columns_where_these_part_the_rows(tmp_path)
         table = read(path, **columns)
         assert [one.name for one in table.series] == [f"{store},{item}" for store, item in keys]
         assert table.columns.keys == ("store", "item") and table.columns.target == ("sales",)
-    ways = "give --series-column store item or --duplicates first, last, mean or sum"
-    refused(ways, read, path, target=("sales",), series="store")
+    answers = "give --series-column store item or --duplicates first, last, mean or sum"
+    refused(answers, read, path, target=("sales",), series="store")
     names = written(tmp_path, pd.concat([dated(id="DE", y=1.0 * np.arange(60)), dated(id=" ", y=1.0)]), "names.csv")
     refused("row 61 has no name in column 'id'", read, names)
     blanks = pd.concat([dated(id="DE", y=WAVE[:60])[::2], dated(id="DE ", y=WAVE[:60])[1::2]])

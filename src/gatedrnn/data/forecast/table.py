@@ -129,7 +129,7 @@ class Grid:
         few, many = self.steps
         steps = f"{many:,} steps" if few == many else f"{few:,} to {many:,} steps, each from its own begin to its end"
         series = "1 series" if self.series == 1 else f"{self.series:,} series"
-        zone = "" if self.zone is None else f", zone {self.zone}"
+        zone = "" if self.zone is None else f", zone {'UTC' if self.zone == 'Z' else self.zone}"
         absent = ", steps without a row are 0" if self.absent == "zero" else ""
         return f"{self.frequency}, {series} of {steps}, {self.first} to {self.last}{zone}{absent}"
 
@@ -180,7 +180,7 @@ _AS_COLUMNS = {"series_column": "series", "time_column": "time"}
 
 
 def _answered(columns: Columns, answers: Mapping[str, Sequence[str]]) -> Columns:
-    """What is known of columns, with answers of the caller."""
+    """Add answers of the caller to what is known of columns."""
     fields = dict[str, Any]()
     for setting, value in answers.items():
         name = _AS_COLUMNS.get(setting, setting)
@@ -355,7 +355,7 @@ def _rows(
             try:
                 check_rising(path, data, columns.time, times, name, rows)
             except DataError as error:
-                raise Question(str(error), _ways_out(data, columns, times)) from error
+                raise Question(str(error), _answers_for_doubled_times(data, columns, times)) from error
         else:
             groups[name] = _one_a_time(rows, times, columns, numbers, last=name == [*groups][-1])
         if columns.series is None and columns.duplicates is None:
@@ -365,7 +365,7 @@ def _rows(
     ]
 
 
-def _ways_out(data: Table, columns: Columns, times: Times) -> list[Mapping[str, Sequence[str]]]:
+def _answers_for_doubled_times(data: Table, columns: Columns, times: Times) -> list[Mapping[str, Sequence[str]]]:
     """The settings that help where a series has a time twice."""
     keys = None
     with suppress(DataError):
