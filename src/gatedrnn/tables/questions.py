@@ -28,7 +28,8 @@ def ask_at_once(read: Callable[[Mapping[str, Sequence[str]]], Read]) -> Read:
             table = read(answers)
         except Question as question:
             first = question.answers[0]
-            if {*first} <= {*answers} and all({*values} <= {*answers[name]} for name, values in first.items()):
+            given = {*first} <= {*answers} and all({*values} <= {*answers[name]} for name, values in first.items())
+            if given or question.asked in (one.asked for one in questions):
                 break  # its answer did not help
             questions.append(question)
             for name, values in first.items():

@@ -10,6 +10,7 @@ from gatedrnn.data.forecast.task import read_tables
 from gatedrnn.data.series.files import Reading, read_series
 from gatedrnn.data.settings import ForecastTask
 from gatedrnn.errors import Question, typed
+from gatedrnn.tables.questions import ask_at_once
 
 DAYS = [str(day) for day in np.arange("2024-01-01", "2024-03-31", dtype="datetime64[D]")]
 WAVE = [f"{100 + 10 * np.sin(day / 7 * 2 * np.pi) + day % 5:.1f}" for day in range(90)]
@@ -125,3 +126,12 @@ def test_what_is_said_of_a_file_is_recorded_in_the_model_and_read_by_predict(tmp
     call("forecast", "sales.csv", *fast.split(), "--output", "run")
     call("predict", "run", "sales.csv", "--output", "out.csv")
     assert (tmp_path / "out.csv").read_text() == (tmp_path / "run" / "forecast.csv").read_text()
+
+
+def test_questions_whose_answers_undo_each_other_are_asked_once():
+    def read(answers):
+        column = "b" if answers.get("time_column") == ["a"] else "a"
+        raise Question(f"is {column} the time?", [{"time_column": [column]}])
+
+    with pytest.raises(Question, match=r"is a the time\? \(--time-column a\); is b the time\?"):
+        ask_at_once(read)
