@@ -551,8 +551,9 @@ def train(
         task = task or of_form
         if task is None and given.get("train_file") is not None:
             from gatedrnn.data.task_of_file import task_of_file
+            from gatedrnn.tables.options import recorded_dialect
 
-            task = task_of_file(Path(str(given["train_file"])))
+            task = task_of_file(Path(str(given["train_file"])), recorded_dialect(given))
         chosen = run_of_recipe(task or LANGUAGE, **given)
         if not exist_ok and (folder / "config.yaml").exists():
             from gatedrnn.locks import sole_writer

@@ -347,5 +347,6 @@ def _task_of(settings: Mapping[str, Setting]) -> str | None:
     if settings.get("train_file") is None:
         return None
     from gatedrnn.data.task_of_file import task_of_file
+    from gatedrnn.tables.options import recorded_dialect
 
-    return task_of_file(Path(str(settings["train_file"])))
+    return task_of_file(Path(str(settings["train_file"])), recorded_dialect(settings))

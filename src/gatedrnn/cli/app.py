@@ -137,8 +137,15 @@ def _task_of_file(command: App, tokens: Sequence[str]) -> str | None:
     if file is None or asked("task", tokens) or "task" in held or "forecast" in command.name:
         return None
     from gatedrnn.data.task_of_file import task_of_file
+    from gatedrnn.tables.options import DialectOptions
 
-    return task_of_file(Path(file))
+    def given(name: str) -> Any:
+        return asked(name, tokens) or held.get(name.replace("-", "_"))
+
+    skip = given("skip-lines")
+    lines = int(skip) if str(skip).isdecimal() else None  # a wrong one is refused with its flag
+    dialect = DialectOptions(given("encoding"), given("separator"), lines, "--quoting" in tokens)
+    return task_of_file(Path(file), dialect)
 
 
 def _named_task(command: App, tokens: Sequence[str]) -> str:

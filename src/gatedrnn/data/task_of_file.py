@@ -34,6 +34,7 @@ from gatedrnn.tables.files import (
 )
 from gatedrnn.tables.layout import numbered_columns, times_as_rows
 from gatedrnn.tables.numbers import is_number
+from gatedrnn.tables.options import AS_SHOWN, DialectOptions
 from gatedrnn.tables.questions import first_rows
 from gatedrnn.tables.table import Table
 from gatedrnn.tables.time_columns import with_time_column
@@ -41,19 +42,23 @@ from gatedrnn.tables.time_columns import with_time_column
 LOG = logging.getLogger("gatedrnn")
 
 
-def task_of_file(path: Path) -> str:
+def task_of_file(path: Path, dialect: DialectOptions = AS_SHOWN) -> str:
     """The task of a file, with a line on why.
+
+    Args:
+        path: the file.
+        dialect: how a CSV or TSV file is written, where it does not show it.
 
     Raises:
         DataError: it cannot be read, or says nothing; the flag that answers is named.
     """
     with in_a_sentence(path):
-        task, why = _task_and_why(path)
+        task, why = _task_and_why(path, dialect)
     LOG.info("--task %s: %s", task, why)
     return task
 
 
-def _task_and_why(path: Path) -> tuple[str, str]:
+def _task_and_why(path: Path, dialect: DialectOptions) -> tuple[str, str]:
     if (path.name.lower().endswith(TEXT_ENDINGS) and not holds_rows(path)) or (
         is_several(path) and holds_running_text(path)
     ):
@@ -65,9 +70,9 @@ def _task_and_why(path: Path) -> tuple[str, str]:
         return LANGUAGE, f"{path.name} is no table"  # which the reader says, with what it reads
     if is_unnamed(path) and _are_classes([row[0] for _, row in fields_of(path)]):
         return SERIES, f"{path.name} holds a series a row, its class first"
-    if named_files(path) is not None:
+    if named_files(path, dialect) is not None:
         return SERIES, f"{path.name} names a file for each series"
-    return _of_table(with_names(read_table(path), str(path)), str(path), path.name)
+    return _of_table(with_names(read_table(path, dialect), str(path)), str(path), path.name)
 
 
 def _are_classes(values: list[str]) -> bool:

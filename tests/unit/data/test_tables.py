@@ -7,6 +7,7 @@ import zipfile
 
 import numpy as np
 import pytest
+from commands import call
 from pages import SHARED, needs_shared_data
 from text_files import refused, written
 
@@ -20,7 +21,7 @@ from gatedrnn.data.text import load_text_classification
 from gatedrnn.errors import DataError
 from gatedrnn.tables.files import read_table
 from gatedrnn.tables.numbers import numbers_of
-from gatedrnn.tables.options import Fields
+from gatedrnn.tables.options import DialectOptions, Fields
 from gatedrnn.tables.times import read_times
 
 FORMS = {
@@ -234,6 +235,15 @@ def test_the_task_of_a_file_is_told_by_what_it_holds(name, tmp_path, caplog):
     content, task = TASKS[name]
     caplog.set_level("INFO")
     assert task_of_file(written(tmp_path, content, name)) == task and f"--task {task}: {name} " in caplog.text
+
+
+def test_the_task_of_a_file_is_told_by_the_table_that_flags_describe(tmp_path, monkeypatch, capsys):
+    rows = "".join(f"2024-01-{day:02}^{day * day}^{day % 4}\n" for day in range(1, 31))
+    path = written(tmp_path, f"Bericht\nds^y^z\n{rows}", "table.csv")
+    assert task_of_file(path, DialectOptions(separator="^", skip_lines=1)) == "forecast"
+    flags = f"--separator ^ --skip-lines 1 --total-steps 1 --no-refit --output {tmp_path / 'run'}"
+    call("train", "--train-file", path, *flags.split())
+    assert "--task forecast: table.csv holds numbers over time" in capsys.readouterr().err
 
 
 def test_a_file_for_no_task_is_a_question(tmp_path):
