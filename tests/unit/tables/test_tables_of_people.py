@@ -371,3 +371,14 @@ def test_curves_over_wavelengths_with_decimal_commas_and_units_have_a_class(tmp_
         path.write_text("sample;class;" + ";".join(header) + "\n" + rows)
         assert task_of_file(path) == "series-classification"
         assert read_series(path, Reading()).values[1][:2, 0].tolist() == [0.1, 0.11]
+
+
+def test_irregular_times_of_several_series_are_steps_of_each(tmp_path):
+    rng = np.random.default_rng(0)
+    times = [str(DAYS[0] + pd.Timedelta(f"{seconds:.3f}s")) for seconds in np.cumsum(rng.uniform(1, 900, 120))]
+    path = written(tmp_path, pd.DataFrame({"entity": ["a", "b"] * 60, "changed": times, "state": WAVE[:120]}))
+    answered = {"rows_are_steps": True, "series": "entity"}
+    refused("give --rows-are-steps --series-column entity", read, path, series="entity")
+    table = read(path, **answered)
+    assert [(one.name, len(one.values)) for one in table.series] == [("a", 60), ("b", 60)]
+    assert (table.series[1].values == WAVE[1:120:2]).all()

@@ -199,11 +199,11 @@ def _read(path: Path, data: Table, columns: Columns) -> SeriesTable:
         times_as_rows(data, place, columns.frequency, columns_are_steps=columns.columns_are_steps)
         if columns.time is None and not columns.rows_are_steps else (data, "")
     )  # fmt: skip
-    data, time, counted = _with_times(data, place, columns)
-    times = times_in_column(path, data, time, columns.fields)
     if columns.series is not None:
         data, named, keys = with_key_column(data, place, columns.series)
         columns = columns._replace(series=named, keys=keys)
+    data, time, counted = _with_times(data, place, columns)
+    times = times_in_column(path, data, time, columns.fields)
     guessed = not columns.target
     columns, data = _guessed(data, place, columns, time, times)
     columns = columns._replace(date_order=columns.date_order or full_order(times.form.pattern))
@@ -513,7 +513,8 @@ def _frequency(rows_of_series: list[_Rows], columns: Columns, times: Times, path
         if step_of_rows is not None:
             named.setdefault(str(step_of_rows), (step_of_rows, rows.name))
         elif len(rows.rows) > 2:
-            raise Question(_irregular(rows, columns, times, path), [{"rows_are_steps": ()}])
+            series = {} if columns.series is None else {"series_column": columns.keys or (columns.series,)}
+            raise Question(_irregular(rows, columns, times, path), [{"rows_are_steps": (), **series}])
     if not named:
         raise DataError(f"{path}: no series has the three times that show a frequency; name it with --frequency")
     for frequency, _ in named.values():
