@@ -34,6 +34,7 @@ from gatedrnn.tables.files import read_csv
 from gatedrnn.tables.keys import split_line
 from gatedrnn.tables.options import recorded_dialect
 from gatedrnn.tables.table import Table, type_named
+from gatedrnn.tables.times import MAX_DECIMALS, decimals_of
 from gatedrnn.training.finished import data_of, open_finished, open_tested
 from gatedrnn.training.folder import RunFolder
 from gatedrnn.training.forecast_scores import ForecastTally
@@ -256,11 +257,22 @@ def _type_of_text(texts: Sequence[str]) -> pa.DataType:
     return pa.string()
 
 
+def _rounded(asked: Asked, quantiles: np.ndarray) -> np.ndarray:
+    """Quantiles (series, horizon, quantiles) without the digits of float32 that no value of their series has."""
+    rounded = quantiles.copy()
+    for number, (series, origin) in enumerate(zip(asked.table.series, asked.origins, strict=True)):
+        values = series.values[:origin]
+        decimals = decimals_of(values[~np.isnan(values)])
+        if decimals <= MAX_DECIMALS:  # of a binary fraction all digits are its own
+            rounded[number] = np.round(quantiles[number], decimals + 2)
+    return rounded
+
+
 def table_of(asked: Asked, quantiles: np.ndarray, levels: list[float]) -> dict[str, list[Json]]:
     """A forecast as columns, with the names of the table: the median under the target's own, each other quantile with
     its level after it, as in y_0.9, or as in y_q0.9 where the table has such a name itself. Long where the table was
-    long, else a row a time."""
-    table, middle = asked.table, levels.index(0.5)
+    long, else a row a time. Numbers have two decimals more than the values of their series."""
+    table, middle, quantiles = asked.table, levels.index(0.5), _rounded(asked, quantiles)
     time, series = cast(str, table.columns.time), table.columns.series
     times = times_of(asked)
     targets = table.columns.target

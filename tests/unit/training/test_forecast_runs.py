@@ -33,6 +33,11 @@ def rows_of(path):
     return list(csv.DictReader(path.read_text().splitlines()))
 
 
+def test_a_forecast_is_written_with_two_decimals_more_than_the_table(forecast_run, tmp_path):
+    table = pd.read_csv(forecast_run / "forecast.csv", dtype=str)
+    assert table["heat"].str.partition(".")[2].str.len().max() <= 6
+
+
 def test_the_score_on_a_file_is_that_of_predictions_of_its_last_steps(forecast_run, heat, tmp_path, capsys):
     table = pd.read_csv(heat).dropna(subset="heat")
     table.sample(frac=1, random_state=0)[[*reversed(table.columns)]].to_csv(tmp_path / "whole.csv", index=False)
