@@ -171,7 +171,9 @@ def _tables_in(path: Path) -> list[Path]:
     paths = path.iterdir() if path.is_dir() else map(Path, glob(str(path), recursive=True))
     # Systems leave files beside those of people: macOS ._a.csv, Excel ~$a.xlsx.
     seen = [file for file in paths if not file.name.startswith((".", "~$"))]
-    files = sorted(file for file in seen if file.is_file() and ending_of(file) in FORMATS)
+    # A note beside the tables is no table, unless a pattern names it.
+    endings = {*FORMATS} - ({*_OF_ANY_TEXT} if path.is_dir() else set())
+    files = sorted(file for file in seen if file.is_file() and ending_of(file) in endings)
     if not files:
         inside = next((folder for folder in sorted(seen) if folder.is_dir()), None)
         further = "" if inside is None else f'; for those of its folders give the pattern "{path}/*/*"'

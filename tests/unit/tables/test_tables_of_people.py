@@ -382,3 +382,12 @@ def test_irregular_times_of_several_series_are_steps_of_each(tmp_path):
     table = read(path, **answered)
     assert [(one.name, len(one.values)) for one in table.series] == [("a", 60), ("b", 60)]
     assert (table.series[1].values == WAVE[1:120:2]).all()
+
+
+def test_a_note_in_a_folder_of_tables_is_none_of_them(tmp_path):
+    folder = tmp_path / "shops"
+    folder.mkdir()
+    for name in "ab":
+        written(folder, dated(y=WAVE[:60]), f"{name}.csv")
+    (folder / "README.txt").write_text("a b c\n1 2 3\n4 5 6\n")
+    assert [one.name for one in read(folder).series] == ["a", "b"]
