@@ -493,9 +493,13 @@ def _read_rows(text: _Text, head: _Head, place: str) -> tuple[pa.Table, list[str
     except pa.ArrowInvalid as error:
         raise DataError(f"{place}: cannot be read as csv: {error}") from error
     below, rows = list[str](), table.num_rows + len(invalid)
-    comments = [row for row in invalid if row.text.lstrip().startswith("#")]
-    drawn = [row for row in invalid if _is_drawn([row.text]) or (text.separator == "|" and "|" not in row.text)]
-    invalid = [row for row in invalid if row not in (*comments, *drawn)]
+    # Comments, and of a printed list all lines around its rows, are no rows with too few fields.
+    around = [
+        row.text.lstrip().startswith("#") or _is_drawn([row.text]) or (text.separator == "|" and "|" not in row.text)
+        for row in invalid
+    ]
+    left_out = [row.text.strip() for row, is_around in zip(invalid, around, strict=True) if is_around]
+    invalid = [row for row, is_around in zip(invalid, around, strict=True) if not is_around]
     while invalid and invalid[-1].number == rows:
         fields = next(_reader(invalid[-1].text, text.separator, text.quoted))
         if len(fields) > len(numbered) or not is_note(fields):
@@ -513,7 +517,7 @@ def _read_rows(text: _Text, head: _Head, place: str) -> tuple[pa.Table, list[str
         )
     table = table.rename_columns(head.names)
     table = _without_headers_and_rules(table) if text.separator == "|" else table
-    return table, [*below, *(row.text.strip() for row in comments)]
+    return table, [*below, *(line for line in left_out if not _is_drawn([line]))]
 
 
 def _without_headers_and_rules(table: pa.Table) -> pa.Table:
