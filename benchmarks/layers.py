@@ -65,7 +65,7 @@ def run_equations(layer: RecurrentLayer, weights: Leaves, x: Series, *states: St
         named["initial_state"].expand(len(x), -1) if "initial_state" in named else x.new_zeros(len(x), size)
         for size in layer.state_sizes()
     )
-    read, states, last_input = layer._wrapper.beside_the_last(x, states)
+    read, states, last_input = layer._wrapper.concat_previous_input(x, states)
     projected = linear(read, named["weight_ih"], named.get("bias_ih")).chunk(len(cell.projections), dim=-1)
     if _scans(cell):
         diagonals = (named[f"weight_{name}"] for name in cell.diagonals)

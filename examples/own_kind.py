@@ -54,7 +54,7 @@ class DelayKind(Kind[DelayEquations]):
     def shapes(self, cell, hidden_size, width, bias):
         return {}  # no weights beside those of the input
 
-    def calls(self, cell, inputs):
+    def method_calls(self, cell, inputs):
         return [MethodCall("drive", inputs.projected, "one tensor", [inputs.state[0].shape], in_tuple=False)]
 
     def insides(self, cell, sums, diagonals):

@@ -19,7 +19,7 @@ from gatedrnn.kinds.torch.path import MAX_STEPS_WITH_GRADIENTS, MAX_STEPS_WITHOU
 def test_the_function_of_the_named_path_gives_the_output_and_the_state_of_the_layer(name):
     layer, x = layer_of(name).eval(), series()
     before = tuple(state[0] for state in layer.start_state(x))
-    read, start, last_input = layer._wrapper.beside_the_last(x, before)
+    read, start, last_input = layer._wrapper.concat_previous_input(x, before)
     direction = Direction(read, start, layer.read_weights(0, ""))
     path = kind_of(layer.cell).path(layer, Pass(direction=direction))
     assert path[:2] == layer.runs_on(steps=x.shape[1])[:2]

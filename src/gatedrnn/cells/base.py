@@ -121,10 +121,12 @@ def register(
     # A class that is defined again, for example in a notebook cell that runs again, replaces itself.
     if (owner.__module__, owner.__qualname__) != (layer.__module__, layer.__qualname__):
         raise ValueError(f"the name {name!r} is taken by {owner.__module__}.{owner.__qualname__}; choose another")
-    record = CELLS[name] = CellRecord(layer, single_step, tuple(variants))
-    # Before the loop: `programs.register` files a cell only if its class is the registered one.
-    programs.CLASSES[name] = record.equations
-    # An exported graph names equations by their word, so those of every variant must be found.
-    for options in ({}, *record.variants):
-        programs.register(record.equations(**options), anew=True)
+    record = CellRecord(layer, single_step, tuple(variants))
+    # An exported graph names equations by their word, so those of every variant must be found. All are made before
+    # anything is registered: a variant that its cell refuses leaves the registry as it was.
+    cells = [record.equations(**options) for options in ({}, *record.variants)]
+    CELLS[name] = record
+    programs.CLASSES[name] = record.equations  # `programs.register` files a cell only if its class is this one
+    for cell in cells:
+        programs.register(cell, anew=True)
     return layer

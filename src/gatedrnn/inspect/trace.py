@@ -52,7 +52,7 @@ def trace(layer: RecurrentLayer, x: Series, hx: StateTuple | None = None) -> Ite
 
 def _trace_direction(layer: RecurrentLayer, x: Series, state: StateTuple, number: int, suffix: str) -> Traced:
     cell, weights = layer.cell, layer.read_weights(number, suffix)
-    read, before, _ = layer._wrapper.beside_the_last(x, state)
+    read, before, _ = layer._wrapper.concat_previous_input(x, state)
     by_step: list[dict[str, Step]] = []
     memories = [before[cell.memory]]
 

@@ -60,6 +60,9 @@ def native_kernels(package: str, device: torch.device) -> ModuleType:
     if device.type == "cuda":
         if not installed("triton"):
             raise BackendUnavailable("backend 'native' needs triton on a GPU, which is not installed; use 'reference'")
+        if find_spec(f"{package}.gpu") is None:
+            kind = package.rpartition(".")[2]
+            raise BackendUnavailable(f"backend 'native' has no {kind} kernel for a GPU; use 'reference'")
         return import_module(f"{package}.gpu")
     if device.type != "cpu":
         raise BackendUnavailable(f"backend 'native' has no kernel for {device.type} tensors; use 'reference'")

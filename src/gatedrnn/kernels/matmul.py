@@ -39,12 +39,12 @@ def linear(x: Features, weight: Tensor, bias: Tensor | None = None) -> Features:
         return functional.linear(x, weight, bias)
     # The operation of oneDNN has no gradient formula; where none is needed, the autograd function only costs time.
     needs_grad = any(each is not None and each.requires_grad for each in (x, weight, bias))
-    return _Linear.apply(x, weight, bias) if needs_grad and torch.is_grad_enabled() else _onednn(x, weight, bias)
+    return _Linear.apply(x, weight, bias) if needs_grad and torch.is_grad_enabled() else _onednn_linear(x, weight, bias)
 
 
 def product(x: Features, weight: Tensor) -> Features:
     """x @ weight.T as `linear` has it, without a gradient and for tensors that nothing follows."""
-    return _onednn(x, weight, None) if _by_onednn(x, weight) else functional.linear(x, weight)
+    return _onednn_linear(x, weight, None) if _by_onednn(x, weight) else functional.linear(x, weight)
 
 
 def weight_grad(left: Tensor, right: Tensor) -> Tensor:
@@ -52,15 +52,15 @@ def weight_grad(left: Tensor, right: Tensor) -> Tensor:
     if not _by_onednn(left.t(), right.t()):
         return left.t() @ right
     if left.shape[1] <= right.shape[1]:
-        return _onednn(left.t(), right.t(), None)
-    return _onednn(right.t(), left.t(), None).t()  # it is slow where there are more rows than columns
+        return _onednn_linear(left.t(), right.t(), None)
+    return _onednn_linear(right.t(), left.t(), None).t()  # it is slow where there are more rows than columns
 
 
 def product_into(out: Tensor, x: Tensor, weight: Tensor) -> None:
     """Write x @ weight.T of two matrices to `out`, as `product`."""
     if _by_onednn(x, weight):
         # The operation of oneDNN takes no `out`.
-        out.copy_(_onednn(x, weight, None))
+        out.copy_(_onednn_linear(x, weight, None))
     else:
         torch.mm(x, weight.t(), out=out)
 
@@ -78,7 +78,7 @@ class _Linear(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         ctx.save_for_backward(x, weight)
-        return _onednn(x, weight, bias)
+        return _onednn_linear(x, weight, bias)
 
     @staticmethod
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
@@ -117,7 +117,7 @@ def _by_onednn(x: Tensor, weight: Tensor) -> bool:
     )
 
 
-def _onednn(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+def _onednn_linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     # A second factor whose rows and columns both lie apart is multiplied element by element, a thousand times as slow.
     weight = weight if weight.t().is_contiguous() else weight.contiguous()
     assert ONEDNN_LINEAR is not None  # where `has_faster`

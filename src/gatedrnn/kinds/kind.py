@@ -225,7 +225,7 @@ class Kind(ABC, Generic[CellT]):
         """Return the shapes of parameters beside those of the input; `width` is that of the state that gates read."""
 
     @abstractmethod
-    def calls(self, cell: CellT, inputs: SampleInputs) -> list[MethodCall]:
+    def method_calls(self, cell: CellT, inputs: SampleInputs) -> list[MethodCall]:
         """Return calls of the cell's methods, which its first layer makes and checks."""
 
     @abstractmethod

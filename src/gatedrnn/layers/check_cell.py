@@ -106,8 +106,9 @@ def _check_methods(cell: Equations) -> None:
         tuple(torch.zeros(BATCH, STEPS, size) for _ in cell.states),
         {name: torch.zeros(shape) for name, shape in shapes(cell, size, size, bias=True).items()},
     )
-    for call in kind_of(cell).calls(cell, inputs):
-        _check_call(cell, call, (BATCH, size) if call.method == "step" else (BATCH, STEPS, size))
+    for call in kind_of(cell).method_calls(cell, inputs):
+        one_step = call.method in ("step", "step_over")
+        _check_call(cell, call, (BATCH, size) if one_step else (BATCH, STEPS, size))
     if cell.output is not None:
         arguments = inputs.state, inputs.projected
         call = MethodCall("output", arguments, "one tensor", [(BATCH, STEPS, size)], in_tuple=False)

@@ -245,7 +245,7 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
             call = self._prepare(input, hx, mask, resets, gaps)
             state = self._check_state(call.hx, call.x, call.batched, wide_state)
             masks = self._get_masks(dropout_masks, *call.x.shape[:2])
-            output, state = self._run(call, state, masks)
+            output, state = self._run_stack(call, state, masks)
             result = self._format_result(call, output, state, wide_state)
         return result
 
@@ -305,7 +305,7 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
             series, times = rows.unsqueeze(1), None if gaps is None else gaps.unsqueeze(1)
             masks = None if dropout_masks is None else dropout_masks.over_time()
             call = _Call(series, None, None, None, times)
-            series, state = self._run(call, state, masks, BY_EQUATIONS)
+            series, state = self._run_stack(call, state, masks, BY_EQUATIONS)
             result = series.squeeze(1), state
         output, state = result[0], self._cast_state(result[1], rows, wide_state)
         return (output if batched else output.squeeze(0)), self._as_hidden(state, batched)
@@ -392,7 +392,7 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
             hx, gaps = self._add_elapsed(hx, self._batch_first(gaps, batched), resets, batched)
         return _Call(x, hx, mask, resets, gaps, batched, packed)
 
-    def _run(
+    def _run_stack(
         self, call: _Call, state: StateTuple, masks: DropoutMasks | None, by: Path | None = None
     ) -> tuple[Series, StateTuple]:
         """Run the whole stack, layer by layer; states are stacked over layers.
@@ -422,7 +422,9 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
                 start, zoneout = tuple([s[index] for s in state]), self._zoneout(drawn)
                 last_input: StateTuple = ()
                 if self._wrapper.inputs > 1:
-                    series, start, last_input = self._wrapper.beside_the_last(series, start, mask, resets, number == 1)
+                    series, start, last_input = self._wrapper.concat_previous_input(
+                        series, start, mask, resets, number == 1
+                    )
                 direction = Direction(series, start, weights, drawn.state, zoneout, mask, resets, number == 1, times)
                 path = by or self._kind.path(
                     self, Pass(drawn.state is not None, zoneout is not None, times is not None, direction)

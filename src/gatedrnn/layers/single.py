@@ -138,7 +138,7 @@ class SingleStep(nn.RNNCellBase, Generic[HiddenT]):
         # After all sizes: where both are wrong, torch names the size.
         check_dtype(title, input, layer.read_weight("weight_ih_l0"))
         weights, before = layer.read_weights(0, ""), self._cast_or_init(states, x, wide_state)
-        series, before, last_input = layer._wrapper.beside_the_last(x.unsqueeze(1), before)
+        series, before, last_input = layer._wrapper.concat_previous_input(x.unsqueeze(1), before)
         projected = layer.project(series.squeeze(1), weights)
         after = one_step(self.cell, projected, before, Recurrent(self.cell.projections, weights))
         dtype = accumulation_dtype(x.dtype) if wide_state else x.dtype
@@ -166,7 +166,7 @@ class SingleStep(nn.RNNCellBase, Generic[HiddenT]):
             batched = input.dim() == 2
             x = input if batched else input.unsqueeze(0)
             states = self._cast_or_init(None if before is None else self._check_states(before, x, batched), x, True)
-            series, _, _ = layer._wrapper.beside_the_last(x.unsqueeze(1), states)
+            series, _, _ = layer._wrapper.concat_previous_input(x.unsqueeze(1), states)
             projected = layer.project(series.squeeze(1) if batched else series[0, 0], layer.read_weights(0, ""))
             gates = split_gates(len(self.cell.projections), projected)
         return output_of(self.cell, tuple(state)[: len(self.cell.states)], gates)

@@ -51,16 +51,16 @@ class Wrapper:
         # Built at each use: the parameter holds the blocks alone, so that no gradient fills the zeros.
         return torch.cat([torch.block_diag(*gate) for gate in weight.view(gates, -1, size, size)])
 
-    def beside_the_last(
+    def concat_previous_input(
         self, x: Series, state: StateTuple, mask: Flags | None = None, resets: Flags | None = None,
         reverse: bool = False,
     ) -> tuple[Series, StateTuple, StateTuple]:  # fmt: skip
         """Return the series that projections read, the equations' states, and other last states: none or the last
-        input. Arguments as in `beside_the_last`."""
+        input. Arguments as in `concat_previous_input`."""
         if self.inputs == 1:
             return x, state, ()
         *states, before = state
-        series, last = beside_the_last(x, before, mask, resets, reverse)
+        series, last = concat_previous_input(x, before, mask, resets, reverse)
         return series, tuple(states), (last,)
 
 
@@ -68,7 +68,7 @@ PLAIN = Wrapper()
 """The wrapper that changes nothing."""
 
 
-def beside_the_last(
+def concat_previous_input(
     x: Series, before: Step, mask: Flags | None, resets: Flags | None, reverse: bool
 ) -> tuple[Series, Step]:
     """Return each step's input and, in the features after it, that of the real step before it (after it, if reversed).
@@ -86,7 +86,7 @@ def beside_the_last(
     if reverse:
         flags = None if resets is None else reversed_resets(resets).flip(1)
         real = None if mask is None else mask.flip(1)
-        pairs, last = beside_the_last(x.flip(1), before, real, flags, reverse=False)
+        pairs, last = concat_previous_input(x.flip(1), before, real, flags, reverse=False)
         return pairs.flip(1), last
     steps, features = x.shape[1], x.shape[2]
     inputs = torch.cat([before[:, None, :features].to(x.dtype), x], dim=1)

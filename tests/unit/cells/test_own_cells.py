@@ -8,7 +8,7 @@ import torch
 
 from gatedrnn import RecurrentLayer, cells, register
 from gatedrnn.cells import mingru
-from gatedrnn.equations import Diagonal, ElementwiseLoopEquations, LoopEquations, ScanEquations
+from gatedrnn.equations import Diagonal, ElementwiseLoopEquations, GappedLoopEquations, LoopEquations, ScanEquations
 from gatedrnn.kinds.programs import CLASSES, EQUATIONS
 from gatedrnn.layers.check_cell import _unread_weights
 from gatedrnn.registry import CELLS, CellChoice
@@ -156,3 +156,23 @@ def test_a_rotation_by_an_angle_of_the_input_has_a_kernel_whatever_its_states_ar
         results.append([output, *last, *gradients])
     for found, expected in zip(*results, strict=True):
         torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-10)
+
+
+def test_a_variant_that_its_cell_refuses_leaves_the_registry_as_it_was():
+    cell = loop(LoopEquations, lambda self, p, s, r: (p[0] + p[1] * r(s[0], "gate")[0],), name="own-variant")
+    with pytest.raises(TypeError, match="no_such_option"):
+        register(type("OwnLayer", (RecurrentLayer,), {"cell_class": cell}), variants=[{"no_such_option": True}])
+    assert not {"own-variant"} & {*CELLS, *CLASSES} and all(not word.startswith("own-variant") for word in EQUATIONS)
+
+
+def test_a_step_over_gaps_that_fails_is_told_with_the_shapes_of_one_step():
+    def step_over(self, gaps, projected, state, recurrent):
+        raise RuntimeError("no such state")
+
+    cell = type(
+        "Own",
+        (GappedLoopEquations,),
+        {"name": "own-gaps", "projections": ("candidate", "gate"), "step_over": step_over},
+    )
+    with pytest.raises(TypeError, match=r"Own.step_over cannot take .* each of shape \(2, 5\): no such state"):
+        type("OwnLayer", (RecurrentLayer,), {"cell_class": cell})(3, 4)

@@ -30,7 +30,7 @@ from gatedrnn.kernels.cpu.views import flat
 from gatedrnn.kinds import kernel_of
 from gatedrnn.kinds.block.cpu import block_scan, block_scan_gradient, block_step
 from gatedrnn.kinds.block.op import BlockInputs, BlockUpstream
-from gatedrnn.kinds.loop.cpu import loop_cells, loop_cells_gradient
+from gatedrnn.kinds.loop.cpu import loop_backward, loop_cells
 from gatedrnn.kinds.loop.op import LoopInputs, LoopUpstream
 from gatedrnn.kinds.loop.step import loop_step
 from gatedrnn.kinds.scan.cpu import scan, scan_gradient
@@ -157,7 +157,7 @@ def of_loop_cell(cell, new, shape):
     given = LoopInputs(x, h0, c0, mask, resets, *weights, cell.word, shape.reverse)
     h, *last, c, kept = loop_cells(program, given)
     upstream = LoopUpstream(new(batch, steps, width), new(batch, width), of_c, h, c, kept)
-    found = loop_cells_gradient(program, upstream, given)
+    found = loop_backward(program, upstream, given)
     yield from (h, c, kept, *last, *(found if batch <= 2 else found[:-1]))
 
 

@@ -3,9 +3,11 @@
 import re
 from pathlib import Path
 
+import pytest
 import torch
 
 from gatedrnn import MinGRU
+from gatedrnn.errors import BackendUnavailable
 from gatedrnn.kernels import backends, private
 
 
@@ -25,3 +27,10 @@ def test_a_layer_runs_in_plain_torch_where_torch_cannot_say_who_follows_it(monke
     expected = layer(x)
     monkeypatch.setattr(backends, "innermost_transform", lambda: "unknown")
     torch.testing.assert_close(layer(x), expected)
+
+
+def test_a_kind_without_a_kernel_for_a_gpu_says_so(monkeypatch):
+    monkeypatch.setattr(backends, "installed", lambda package: True)
+    for kind in ("block", "loop"):
+        with pytest.raises(BackendUnavailable, match=f"backend 'native' has no {kind} kernel for a GPU; use 'ref"):
+            backends.native_kernels(f"gatedrnn.kinds.{kind}", torch.device("cuda"))

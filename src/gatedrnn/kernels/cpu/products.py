@@ -88,7 +88,7 @@ def _few_rows(rows: int, beside: int) -> Any:
     says, and the last ones one by one."""
 
     @numba.njit(**INLINED)
-    def add(
+    def add_product_of_few_rows(
         depth: int, a: Any, a_at: int, a_width: int, panels: Any, at: int, out: Any, out_at: int, wide: int
     ) -> None:
         panel = _VECTORS * _VECTOR_BYTES // a.itemsize
@@ -99,7 +99,7 @@ def _few_rows(rows: int, beside: int) -> Any:
         for p in range(full, count):
             _tile(rows, 1, depth, a, a_at, a_width, panels, at + p * apart, apart, out, out_at + p * panel, wide)
 
-    return add
+    return add_product_of_few_rows
 
 
 # Fewer rows than a tile has multiply as many panels at once as keep its registers full.

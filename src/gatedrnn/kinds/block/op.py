@@ -71,7 +71,7 @@ def block_scan(
     if backend == "torch" and traced() and not exporting_to_onnx():
         raise BackendUnavailable("backend 'torch' fixes the length of a traced graph; use 'auto'")
     if backend != "native":
-        return block_scan_in_torch(transition, drive, h0, resets, reset_state, reverse, backend)
+        return block_diagonal_scan_in_torch(transition, drive, h0, resets, reset_state, reverse, backend)
     if plain_torch_only():
         raise BackendUnavailable(
             "backend 'native' cannot run in a transform of torch.func or an export to ONNX; use 'auto', 'torch' or "
@@ -80,7 +80,7 @@ def block_scan(
     return _block_scan(transition, drive, h0, resets, reset_state, reverse)
 
 
-def block_scan_in_torch(
+def block_diagonal_scan_in_torch(
     transition: Tensor, drive: Series, h0: State | None, resets: Flags | None, reset_state: Channels | None,
     reverse: bool, backend: str = "torch",
 ) -> tuple[Series, State]:  # fmt: skip
@@ -201,7 +201,9 @@ def _backward(upstream: Gradients, saved: Gradients, needed: frozenset[str], **a
 
 
 _DIFFERENTIABLE = ("transition", "drive", "h0", "reset_state")
-register_gradient(_block_scan, _DIFFERENTIABLE, _saved, _backward, through(block_scan_in_torch, _DIFFERENTIABLE))
+register_gradient(
+    _block_scan, _DIFFERENTIABLE, _saved, _backward, through(block_diagonal_scan_in_torch, _DIFFERENTIABLE)
+)
 
 
 def _check(

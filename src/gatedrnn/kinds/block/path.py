@@ -106,7 +106,7 @@ class BlockKind(Kind[BlockScanEquations]):
     def shapes(self, cell: BlockScanEquations, hidden_size: int, width: int, bias: bool) -> dict[str, tuple[int, ...]]:
         return input_gated_shapes(cell, hidden_size)
 
-    def calls(self, cell: BlockScanEquations, inputs: SampleInputs) -> list[MethodCall]:
+    def method_calls(self, cell: BlockScanEquations, inputs: SampleInputs) -> list[MethodCall]:
         batch, steps, channels = inputs.projected[0].shape
         first = batch, steps, cell.block_size, cell.block_size, channels // cell.block_size
         arguments = *inputs.projected, *(inputs.weights[f"weight_{name}"] for name in cell.diagonals)

@@ -90,7 +90,7 @@ class LoopGradient(NamedTuple):
     """One after another, or of no size."""
 
 
-def loop_cells_gradient(program: LoopProgram, upstream: LoopUpstream, inputs: LoopInputs) -> LoopGradient:
+def loop_backward(program: LoopProgram, upstream: LoopUpstream, inputs: LoopInputs) -> LoopGradient:
     """The backward of `loop_cells`; at a masked step `grad_h` is ignored."""
     kept, mask = upstream.kept, inputs.mask
     size = inputs.weight_hh.shape[0] // program.gates

@@ -106,7 +106,7 @@ def _run_gradient(upstream: LoopUpstream, inputs: LoopInputs) -> tuple[Tensor, .
     """
     h, weight_hr = upstream.h, inputs.weight_hr
     program, kernels = program_of(inputs.cell, trace_loop), native_kernels(KERNELS, h.device)
-    gradients = kernels.loop_cells_gradient(program, upstream, inputs)
+    gradients = kernels.loop_backward(program, upstream, inputs)
     # One product over all steps for each weight: adding step by step would read and write its gradient T times.
     read, gated = _before_each_step(h, inputs.h0, inputs.resets, inputs.reverse), gradients.gated
     if inputs.dropped is not None:

@@ -98,7 +98,7 @@ def _in_kernel(layer: LayerView, direction: Direction) -> SeriesResult:
 class SteppingKind(Kind[CellT]):
     """The base of the kinds of cells whose steps run one after another."""
 
-    def calls(self, cell: CellT, inputs: SampleInputs) -> list[MethodCall]:
+    def method_calls(self, cell: CellT, inputs: SampleInputs) -> list[MethodCall]:
         now, before = tuple(x[:, 0] for x in inputs.projected), tuple(s[:, 0] for s in inputs.state)
         arguments = now, before, Recurrent(cell.projections, inputs.weights)
         shapes = [tuple(s.shape) for s in before]

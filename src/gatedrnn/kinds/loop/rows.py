@@ -69,7 +69,7 @@ def trace_loop(cell: LoopEquations) -> LoopProgram:
     Raises:
         CannotBeTraced: an equation is not elementwise, or its products read something that no kernel has for them.
     """
-    return in_a_clean_thread(lambda: _Tracing(cell).program())
+    return in_a_clean_thread(lambda: _Tracing(cell).build_program())
 
 
 class _Products:
@@ -192,7 +192,7 @@ class _Tracing:
         reads = [read for read, _ in step.products.reads]
         return [*step.states, step.output, step.output_before, inner, *reads]
 
-    def program(self) -> LoopProgram:
+    def build_program(self) -> LoopProgram:
         """The program."""
         names = self.cell.states
         forward = self._forward(names)

@@ -191,7 +191,7 @@ class ScanBase(Kind[ScanEquations]):
     def shapes(self, cell: ScanEquations, hidden_size: int, width: int, bias: bool) -> dict[str, tuple[int, ...]]:
         return input_gated_shapes(cell, hidden_size)
 
-    def calls(self, cell: ScanEquations, inputs: SampleInputs) -> list[MethodCall]:
+    def method_calls(self, cell: ScanEquations, inputs: SampleInputs) -> list[MethodCall]:
         arguments = *inputs.projected, *(inputs.weights[f"weight_{name}"] for name in cell.diagonals)
         shapes = [tuple(inputs.projected[0].shape)] * 2
         calls = [MethodCall("coefficients", arguments, "(decay, drive)", shapes)]
