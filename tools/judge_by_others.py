@@ -27,7 +27,7 @@ from rliable import library, metrics
 
 Array: TypeAlias = np.ndarray
 OPPOSITE = {"better": "worse", "worse": "better"}
-SURE, DOMINANT, REPETITIONS = 0.95, 0.2, 2000
+_SURE, DOMINANT, REPETITIONS = 0.95, 0.2, 2000
 NAMES = ("ours", "rliable", "baycomp", "deep-significance")
 
 
@@ -48,7 +48,7 @@ def by_baycomp(first: Array, second: Array, margin: float) -> str:
         return "equivalent"
     better, equivalent, worse = baycomp.two_on_single(first, second, rope=margin)
     probabilities = {"better": better, "equivalent": equivalent, "worse": worse}
-    return next((word for word, p in probabilities.items() if p > SURE), "cannot tell")
+    return next((word for word, p in probabilities.items() if p > _SURE), "cannot tell")
 
 
 def by_deep_significance(first: Array, second: Array, pairs: int) -> str:

@@ -29,7 +29,7 @@ from gatedrnn.training.result import read_record
 
 RECORDS = (ComparisonResults, Curves, Confusion, Trials, ProbeResults)
 FILES = (*(record.FILE for record in RECORDS), "bench.json", "report.md", "outcomes.npz")
-FIGURES, WIDTH, HEIGHT = 2, 1000, 900
+FIGURES, WIDTH, _HEIGHT = 2, 1000, 900
 
 
 def keep(study: Path, kept: Path, titles: list[str]) -> None:
@@ -87,7 +87,7 @@ def draw(page: Path, kept: Path, titles: list[str]) -> None:
     with sync_playwright() as playwright:
         chromium = shutil.which("chromium") or shutil.which("google-chrome")
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
-        tab = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT})
+        tab = browser.new_page(viewport={"width": WIDTH, "height": _HEIGHT})
         tab.goto(page.resolve().as_uri())
         for title in titles:
             section = tab.locator("section", has=tab.get_by_role("heading", name=title, exact=True))

@@ -19,7 +19,7 @@ from pathlib import Path
 import psutil
 
 from gatedrnn.data.corpus import python_topics, read_corpus
-from gatedrnn.data.stream import PARALLELISM, encode_long
+from gatedrnn.data.stream import _PARALLELISM, encode_long
 from gatedrnn.data.tokenizers import in_batches, learn_tokenizer
 from gatedrnn.records import environment
 
@@ -61,12 +61,12 @@ def encoding(files: Sequence[Path]) -> dict[str, object]:
 
     def one_thread(path: Path) -> int:
         cores = os.sched_getaffinity(0)
-        os.environ[PARALLELISM] = "false"
+        os.environ[_PARALLELISM] = "false"
         os.sched_setaffinity(0, {min(cores)})
         try:
             return ours(path)
         finally:
-            del os.environ[PARALLELISM]
+            del os.environ[_PARALLELISM]
             os.sched_setaffinity(0, cores)
 
     def library(path: Path) -> int:

@@ -32,7 +32,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, NamedTuple, TypeAlias
 
-from gatedrnn.kernels.cpu.store import DIGEST, packed
+from gatedrnn.kernels.cpu.store import _DIGEST, packed
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = "src/gatedrnn"
@@ -442,8 +442,8 @@ def unchanged_kernels(planted: Sequence[Mutant], tree: Path, before: bytes) -> s
         for path in (tree / SAVED / Path(there).name).glob("*.compiled"):
             found = path.read_bytes()
             others = not path.name.startswith(tuple(f"{name}." for name in changed))
-            if others and found[2 * DIGEST : 3 * DIGEST] == before:
-                (Path(there) / path.name).write_bytes(packed(path.name, stamp, found[3 * DIGEST :]))
+            if others and found[2 * _DIGEST : 3 * _DIGEST] == before:
+                (Path(there) / path.name).write_bytes(packed(path.name, stamp, found[3 * _DIGEST :]))
     return kernels
 
 

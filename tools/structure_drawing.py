@@ -25,7 +25,7 @@ WIDTH, LEFT, RIGHT = 560, 54, 44
 BOX_WIDTH, BOX_HEIGHT, ROW, COLUMN, TOP = 147, 32, 42, (WIDTH - LEFT - RIGHT) / COLUMNS, 12
 STATION, NAME = 11, 20
 """Distances from a box's left edge to the line of a path, and to its name."""
-LETTER, DIGIT, LETTERS = 8.9, 7.6, 68
+_LETTER, DIGIT, LETTERS = 8.9, 7.6, 68
 """Widths of a letter of a name and of a digit, on average, in a wide font; letters in a line of the legend."""
 STYLE = """
 .structure { display: block; width: 100%; max-width: 46rem; height: auto; font-family: system-ui, sans-serif; }
@@ -200,7 +200,7 @@ def rectangles(boxes: Boxes, lines: Mapping[str, int]) -> Iterator[str]:
     for name, box in boxes.items():
         x, y, count = box.left + NAME, box.top, shown(lines[name])
         fits = room - DIGIT * len(count) - 6
-        squeezed = f' textLength="{fits:g}" lengthAdjust="spacingAndGlyphs"' if LETTER * len(name) > fits else ""
+        squeezed = f' textLength="{fits:g}" lengthAdjust="spacingAndGlyphs"' if _LETTER * len(name) > fits else ""
         yield f'<rect class="box" x="{box.left:g}" y="{y:g}" width="{BOX_WIDTH}" height="{BOX_HEIGHT}" rx="5"/>'
         bar = room * rounded(lines[name]) / most
         yield f'<rect class="size" x="{x:g}" y="{y + BOX_HEIGHT - 7:g}" width="{bar:.1f}" height="3"/>'

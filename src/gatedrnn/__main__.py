@@ -27,14 +27,14 @@ atexit.register(_end)  # before what the imports below register: the first is ca
 from gatedrnn.cli.app import main  # noqa: E402
 from gatedrnn.current_folder import ignore_matplotlib_file  # noqa: E402
 
-COLLECTED = 50_000
+_COLLECTED = 50_000
 """New objects from which the garbage collector looks through them: imports of torch and transformers make a million,
 none of them garbage, and the usual 700 cost a second."""
 
 
 def run() -> None:
     """Run the command line, and end the process."""
-    gc.set_threshold(COLLECTED)
+    gc.set_threshold(_COLLECTED)
     ignore_matplotlib_file()
     os.environ["PYTHONSAFEPATH"] = "1"  # no process that a library starts imports from the current folder
     code: object = 0

@@ -12,7 +12,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 NUMBA = "numba.core.config", ".numba_config.yaml"
-MATPLOTLIB = "matplotlib", "matplotlibrc"
+_MATPLOTLIB = "matplotlib", "matplotlibrc"
 
 
 class _Finder(MetaPathFinder):
@@ -66,4 +66,4 @@ def ignore_numba_file() -> None:
 
 def ignore_matplotlib_file() -> None:
     """Have Matplotlib read no file of the current folder when it is imported; in a process of this package alone."""
-    sys.meta_path.insert(0, _Finder(*MATPLOTLIB))
+    sys.meta_path.insert(0, _Finder(*_MATPLOTLIB))

@@ -69,11 +69,11 @@ def _flag(place: Sequence[int | str]) -> str:
     return f"--{names[-1].replace('_', '-')}" if names else ""
 
 
-FLAG = re.compile(
+_FLAG = re.compile(
     r"gatedrnn \w+ --[a-z-]+|--(?P<no>no-)?(?P<name>[a-z][a-z0-9]*(?:-[a-z0-9]+)*)(?:=(?P<value>true|false))?"
 )
 """A flag in a message; those of a whole command stay as they are."""
-IN_PYTHON = {"resume": "resume()", "finish": "finish()", "trust_code": "gatedrnn.trust.trusting(trust_code=True)"}
+_IN_PYTHON = {"resume": "resume()", "finish": "finish()", "trust_code": "gatedrnn.trust.trusting(trust_code=True)"}
 """Flags that are no parameters in Python."""
 
 
@@ -93,15 +93,15 @@ def in_python(error: Error, names: Mapping[str, str] | None = None) -> Error:
             return flag[0]
         name = flag["name"].replace("-", "_")
         value = "=False" if flag["no"] else f"={flag['value'].title()}" if flag["value"] else ""
-        return IN_PYTHON.get(name) or f"{(names or {}).get(name, name)}{value}"
+        return _IN_PYTHON.get(name) or f"{(names or {}).get(name, name)}{value}"
 
     if error.typed is None:
         error.typed = str(error)
-        error.args = (FLAG.sub(parameter, error.typed), *error.args[1:])
+        error.args = (_FLAG.sub(parameter, error.typed), *error.args[1:])
     return error
 
 
-SYNONYMS = {
+_SYNONYMS = {
     "lr": "learning_rate", "h": "horizon", "fh": "horizon", "freq": "frequency", "units": "hidden_size",
     "hidden_dim": "hidden_size", "max_epochs": "epochs", "num_epochs": "epochs", "n_epochs": "epochs",
     "max_steps": "total_steps", "num_layers": "layers", "n_layers": "layers", "random_state": "seed",
@@ -118,7 +118,7 @@ def nearest(name: str, names: Iterable[str], otherwise: str = "") -> str:
     """
     by_letters = {known.lower().replace("-", "_"): known for known in names}
     asked = name.lower().replace("-", "_")
-    synonym = SYNONYMS.get(asked, asked)
+    synonym = _SYNONYMS.get(asked, asked)
     near = [synonym] if synonym in by_letters else get_close_matches(asked, by_letters, n=1)
     return f"did you mean {by_letters[near[0]]!r}?" if near else otherwise
 

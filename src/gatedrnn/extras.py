@@ -11,7 +11,7 @@ EXTRAS = {
     "train": ("pydantic", "transformers", "accelerate", "tokenizers", "safetensors", "pyarrow", "pandas"),
 }  # fmt: skip
 """Packages by the extra that brings them; of [train] those without which nothing of it works."""
-USUAL = "series,export"
+_USUAL = "series,export"
 """The extras of the README, which bring [train] too."""
 
 
@@ -22,7 +22,7 @@ def install_line(extra: str) -> str:
         >>> install_line("train")
         "pip install -c constraints.txt '.[series,export]'"
     """
-    return f"pip install -c constraints.txt '.[{extra if extra in ('ray', 'slurm') else USUAL}]'"
+    return f"pip install -c constraints.txt '.[{extra if extra in ('ray', 'slurm') else _USUAL}]'"
 
 
 def missing(package: str) -> MissingExtra:

@@ -55,13 +55,13 @@ COLOURS = (
     "#00456B", "#6B4400", "#004D38", "#7A2A5A", "#46307C", "#7F2E00", "#474747", "#544D00",
 )  # fmt: skip
 """The colours of lines and marks on white."""
-NIGHT = (
+_NIGHT = (
     "#56B4E9", "#E69F00", "#14B88A", "#E08FBD", "#A99BE0", "#FF7F3F", "#A3A3A3", "#D6C92E",
     "#A9D8F5", "#F7CF7F", "#84E0C4", "#F3C4DE", "#D3CBF5", "#FFB896", "#D0D0D0", "#EFE79A",
 )  # fmt: skip
 """The colours of lines and marks on a dark page."""
 GREY = COLOURS[6]
-FONT = "system-ui, -apple-system, 'Segoe UI', 'Noto Sans KR', sans-serif"
+_FONT = "system-ui, -apple-system, 'Segoe UI', 'Noto Sans KR', sans-serif"
 
 
 def apply_style(figure: go.Figure) -> go.Figure:
@@ -70,7 +70,7 @@ def apply_style(figure: go.Figure) -> go.Figure:
     """
     figure.update_layout(
         template="plotly_white", paper_bgcolor="rgba(0,0,0,0)", plot_bgcolor="rgba(0,0,0,0)",
-        font={"family": FONT, "size": 13}, margin={"l": 10, "r": 10, "t": 20, "b": 10},
+        font={"family": _FONT, "size": 13}, margin={"l": 10, "r": 10, "t": 20, "b": 10},
         legend={"orientation": "h", "yref": "container", "y": 0, "yanchor": "bottom"}, hovermode="closest",
     )  # fmt: skip
     return figure
@@ -84,8 +84,8 @@ def write_page(package: str, template: str, path: Path, figures: dict[str, go.Fi
         for title, figure in figures.items()
     }
     script = get_plotlyjs() if drawn else ""  # begins with its notice
-    night = dict(zip(COLOURS, NIGHT, strict=True))
-    write_whole(path, render(package, template, **shown, figures=drawn, plotly=script, font=FONT, night=night))
+    night = dict(zip(COLOURS, _NIGHT, strict=True))
+    write_whole(path, render(package, template, **shown, figures=drawn, plotly=script, font=_FONT, night=night))
 
 
 def render(package: str, template: str, **shown: object) -> str:

@@ -13,7 +13,7 @@ from gatedrnn.machine import cores
 
 STACK = 8 * 2**20
 """Bytes of a thread's stack where the system sets no other size."""
-EACH_CORE = 4
+_EACH_CORE = 4
 """Processes or threads for each core, at most: a machine that runs a thousand answers nobody."""
 _allowed = False  # in this process, to ask for more
 
@@ -42,12 +42,12 @@ def check_cores(count: int, asked: str) -> None:
         asked: the words that ask for them.
 
     Raises:
-        UsageError: they are more than `EACH_CORE` for each core.
+        UsageError: they are more than `_EACH_CORE` for each core.
     """
-    if count > EACH_CORE * cores() and not _allowed:
+    if count > _EACH_CORE * cores() and not _allowed:
         raise UsageError(
-            f"{asked}: this machine has {cores()} cores, and more than {EACH_CORE} for each of them only take "
-            f"turns; give {EACH_CORE * cores()} or fewer, or --oversubscribe if you want them all the same"
+            f"{asked}: this machine has {cores()} cores, and more than {_EACH_CORE} for each of them only take "
+            f"turns; give {_EACH_CORE * cores()} or fewer, or --oversubscribe if you want them all the same"
         )
 
 

@@ -20,9 +20,9 @@ from rich.text import Text
 
 from gatedrnn.terminal import Console, plain
 
-SECONDS_BETWEEN_LINES = 20.0
+_SECONDS_BETWEEN_LINES = 20.0
 """The seconds between two lines where the output is no terminal; a test makes it shorter."""
-SECONDS_BETWEEN_DRAWINGS = 0.2
+_SECONDS_BETWEEN_DRAWINGS = 0.2
 """The seconds between two drawings of a notebook's bar."""
 
 
@@ -202,7 +202,7 @@ class RunsDisplay:
 
     def _print_lines(self) -> None:
         """Print lines until the end, so that something is said whatever the work is at."""
-        while not self._ended.wait(SECONDS_BETWEEN_LINES):
+        while not self._ended.wait(_SECONDS_BETWEEN_LINES):
             with self._changing:
                 lines = self._state()
             for line in lines:
@@ -272,7 +272,7 @@ class NotebookBar:
         if progress is not None:
             self._parts[run] = progress.step / progress.steps
         now = time.monotonic()
-        if now - self._drawn_at < SECONDS_BETWEEN_DRAWINGS:
+        if now - self._drawn_at < _SECONDS_BETWEEN_DRAWINGS:
             return
         self._drawn_at, part = now, (finished + sum(self._parts.values())) / runs
         said = f"step {_steps(progress)}, {_numbers(progress)}" if runs == 1 and progress else f"{finished} of {runs}"

@@ -25,9 +25,9 @@ Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | Non
 """A value that a JSON file holds."""
 Setting: TypeAlias = "Json | Path | Sequence[str] | Sequence[int] | Sequence[float]"
 """A value of a flag, as a caller of Python gives it."""
-OF_SPACE = {getattr(errno, name) for name in ("ENOSPC", "EFBIG", "EDQUOT") if hasattr(errno, name)}
+_OF_SPACE = {getattr(errno, name) for name in ("ENOSPC", "EFBIG", "EDQUOT") if hasattr(errno, name)}
 """The numbers of errors that say that a disk, or a quota of it, is full."""
-FREE = "MiB are free there"
+_FREE = "MiB are free there"
 PACKAGES = ("gatedrnn", "torch", "numpy", "numba", "transformers", "accelerate", "tokenizers", "scikit-learn")
 
 
@@ -202,7 +202,7 @@ def read_json(path: Path) -> Json:
         raise Damaged(f"{path}: is damaged ({error})" if path.stat().st_size else f"{path}: is empty") from error
 
 
-MAX_DEPTH = 20
+_MAX_DEPTH = 20
 """Levels of a YAML file at most: settings have four."""
 
 
@@ -236,7 +236,7 @@ def parse_yaml(content: str | IO[str]) -> object:
         def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
             if self.check_event(yaml.AliasEvent):
                 raise refusal("an alias (*name); write out what it stands for", self.peek_event())
-            if self.depth > MAX_DEPTH:
+            if self.depth > _MAX_DEPTH:
                 raise refusal("is nested too deeply", self.peek_event())
             self.depth += 1
             try:
@@ -282,9 +282,9 @@ def naming(path: Path, *kinds: type[Exception], under: Path | None = None) -> It
         reason = os.strerror(number) if number else "could not be written"
         if named is not None:  # what was within has worded it
             reason = str(getattr(error, "strerror", reason))
-        if (number is None or number in OF_SPACE) and FREE not in reason:
+        if (number is None or number in _OF_SPACE) and _FREE not in reason:
             there = next(parent for parent in path.absolute().parents if parent.exists())
-            reason += f"; {shutil.disk_usage(there).free / 2**20:,.1f} {FREE}"
+            reason += f"; {shutil.disk_usage(there).free / 2**20:,.1f} {_FREE}"
         raise OSError(number or errno.EIO, reason, str(path)) from error
 
 

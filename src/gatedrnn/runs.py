@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 Baselines: TypeAlias = Literal["plain", "none"]
 """Whether plain methods are fitted beside a run."""
 OnNotes: TypeAlias = Callable[[Sequence[str]], None]
-FORECAST_FILE = "forecast.csv"
-EXPORTS = ("onnx",)
+_FORECAST_FILE = "forecast.csv"
+_EXPORTS = ("onnx",)
 """The formats of `Run.export`."""
 
 
@@ -356,8 +356,8 @@ class Run:
         """
         from gatedrnn.export.formats import export_model
 
-        if to not in EXPORTS:
-            raise UsageError(unknown("format", to, EXPORTS))
+        if to not in _EXPORTS:
+            raise UsageError(unknown("format", to, _EXPORTS))
         folder = self.folder / to if output is None else Path(output)
         return {folder / name: difference for name, difference in export_model(self.model, folder).items()}
 
@@ -469,7 +469,7 @@ class Forecast(Run):
     @property
     def file(self) -> Path:
         """The file of the table, forecast.csv."""
-        return self.folder / FORECAST_FILE
+        return self.folder / _FORECAST_FILE
 
     def plot(self) -> dict[str, "go.Figure"]:
         """Return figures by their titles: forecasts beside the last values, of the test and of the future; errors."""
@@ -491,7 +491,7 @@ def load(folder: Path | str) -> Run:
         True
     """
     run = Run(folder)
-    return Forecast(folder) if (run.folder / FORECAST_FILE).exists() else run
+    return Forecast(folder) if (run.folder / _FORECAST_FILE).exists() else run
 
 
 def train(
@@ -803,7 +803,7 @@ def _complete(folder: Path, task: str, baselines: Baselines, asked: "Asked | Non
             write_forecasts(folder)
             if asked is not None:
                 model = cast("GatedRNNForForecasting", open_finished(folder).model)
-                write_forecast(model, asked, folder / FORECAST_FILE)
+                write_forecast(model, asked, folder / _FORECAST_FILE)
         else:
             from gatedrnn.training.report import write_hardest
 

@@ -11,14 +11,14 @@ from typing import NamedTuple, TypeVar
 Key = TypeVar("Key", bound=Hashable)
 Action = Callable[[], object]
 
-MEASURABLE = 2e-3
+_MEASURABLE = 2e-3
 """Seconds that one timing lasts at least; an action that is done sooner is called several times in it."""
-MAX_CALLS = 2**16
+_MAX_CALLS = 2**16
 """Calls in one timing at most."""
 LONG = 0.1
 """Seconds of a first call after which there is no second one only to warm up."""
 MIN_RUNS, MAX_RUNS = 4, 64
-MAX_SHARE = 1 / 8
+_MAX_SHARE = 1 / 8
 """The part of all the time that the least runs of one action may take; a slower one runs as often as fits in it."""
 
 
@@ -103,8 +103,8 @@ class Stopwatch:
         calls, taken = 1, self.time(action)
         if taken >= LONG:
             return calls, taken
-        while (taken := self.time(action, calls) * calls) < MEASURABLE and calls < MAX_CALLS:
-            calls = max(2 * calls, math.ceil(calls * MEASURABLE / max(taken, MEASURABLE / 100)))
+        while (taken := self.time(action, calls) * calls) < _MEASURABLE and calls < _MAX_CALLS:
+            calls = max(2 * calls, math.ceil(calls * _MEASURABLE / max(taken, _MEASURABLE / 100)))
         return calls, taken
 
 
@@ -114,7 +114,7 @@ def runs_for(estimates: Sequence[float], seconds: float) -> list[int]:
     First each gets MIN_RUNS, or as many as MAX_SHARE allows, and one in any case; then whichever costs least to
     run twice as often is, as long as the time lasts: many runs where they are cheap.
     """
-    runs = [min(MIN_RUNS, 2 ** int(math.log2(max(1.0, MAX_SHARE * seconds / estimate)))) for estimate in estimates]
+    runs = [min(MIN_RUNS, 2 ** int(math.log2(max(1.0, _MAX_SHARE * seconds / estimate)))) for estimate in estimates]
     left = seconds - sum(count * estimate for count, estimate in zip(runs, estimates, strict=True))
     while growing := [n for n, count in enumerate(runs) if count < MAX_RUNS]:
         cheapest = min(growing, key=lambda n: runs[n] * estimates[n])

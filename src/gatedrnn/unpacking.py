@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # a quarter of a second, which files of other kinds do withou
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-MAX_TIMES = 200
+_MAX_TIMES = 200
 """The factor by which a file may grow when unpacked; text packs 3 to 20 times, gzip at most 1,032 times."""
 ALWAYS_ALLOWED = 1 << 26
 """Bytes that any file may unpack to: a short text that repeats itself is no attack."""
@@ -29,7 +29,7 @@ ALWAYS_ALLOWED = 1 << 26
 
 def most_bytes(path: Path) -> int:
     """The most bytes that a packed file may unpack to."""
-    return max(ALWAYS_ALLOWED, MAX_TIMES * path.stat().st_size)
+    return max(ALWAYS_ALLOWED, _MAX_TIMES * path.stat().st_size)
 
 
 def check_size(path: Path, size: int) -> None:
@@ -50,7 +50,7 @@ def check_size(path: Path, size: int) -> None:
 
 
 class BoundedGzip(gzip.GzipFile):
-    """A gzip file to read, which stops where it unpacks to more than `MAX_TIMES` its size and `ALWAYS_ALLOWED` bytes.
+    """A gzip file to read, which stops where it unpacks to more than `_MAX_TIMES` its size and `ALWAYS_ALLOWED` bytes.
 
     Raises:
         DataError: in reading, where it would be more.
@@ -72,7 +72,7 @@ class BoundedGzip(gzip.GzipFile):
         self._read += len(block)
         if self._read > self._most:
             raise DataError(
-                f"{self._place}: unpacks to more than {self._most:,} bytes ({MAX_TIMES} times its size, or "
+                f"{self._place}: unpacks to more than {self._most:,} bytes ({_MAX_TIMES} times its size, or "
                 f"{ALWAYS_ALLOWED:,}); this looks like a gzip bomb. If it is not, unpack it and give the unpacked file"
             )
         return block
@@ -110,7 +110,7 @@ def check_arrays(path: Path) -> None:
                     raise ValueError(f"{entry.filename}: promises {promised:,} bytes, holds {there:,}")
 
 
-FIELD = 8
+_FIELD = 8
 """Bytes that a field of a table takes at least when it is read: those of a reference."""
 
 
@@ -120,7 +120,7 @@ def check_table(path: Path, rows: int, columns: int) -> None:
     Raises:
         DataError: it has.
     """
-    check_size(path, FIELD * rows * columns)
+    check_size(path, _FIELD * rows * columns)
 
 
 def check_parquet(path: Path, footer: pq.FileMetaData) -> None:
@@ -131,7 +131,7 @@ def check_parquet(path: Path, footer: pq.FileMetaData) -> None:
         DataError: it holds more, or its footer is damaged.
     """
     groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
-    check_size(path, max(sum(group.total_byte_size for group in groups), FIELD * footer.num_rows * footer.num_columns))
+    check_size(path, max(sum(group.total_byte_size for group in groups), _FIELD * footer.num_rows * footer.num_columns))
     _check_chunks(path, footer)
     fields = size = 0
     for group in groups:
@@ -139,7 +139,7 @@ def check_parquet(path: Path, footer: pq.FileMetaData) -> None:
             chunk = group.column(index)
             fields += max(group.num_rows, chunk.num_values)
             size += chunk.total_uncompressed_size
-    check_size(path, max(size, FIELD * fields))
+    check_size(path, max(size, _FIELD * fields))
 
 
 def _check_chunks(path: Path, footer: pq.FileMetaData) -> None:
@@ -196,7 +196,7 @@ def parquet_batches(path: Path, columns: list[str] | None = None) -> Iterator[pa
             if any(encoding.startswith("DELTA") for encoding in chunk.encodings):  # which Arrow reads value by value
                 texts.discard(chunk.path_in_schema)
                 widths.append(chunk.total_uncompressed_size)  # a value may begin as the one before it
-    rows, read = max(1, min(ROWS_AT_ONCE, most_bytes(path) // max(1, *widths, 1))), 0
+    rows, read = max(1, min(_ROWS_AT_ONCE, most_bytes(path) // max(1, *widths, 1))), 0
     with pq.ParquetFile(path, metadata=footer, read_dictionary=sorted(texts)) as file:
         for number in range(footer.num_row_groups):  # one after the other: each has a dictionary of its own
             for batch in file.iter_batches(columns=columns, batch_size=rows, row_groups=[number]):
@@ -205,7 +205,7 @@ def parquet_batches(path: Path, columns: list[str] | None = None) -> Iterator[pa
                 yield batch
 
 
-ROWS_AT_ONCE = 1 << 16
+_ROWS_AT_ONCE = 1 << 16
 
 
 def _bytes_of(values: pa.Array) -> int:
@@ -219,5 +219,5 @@ def _bytes_of(values: pa.Array) -> int:
     if pa.types.is_struct(values.type):
         return sum(map(_bytes_of, values.flatten()))
     if pa.types.is_list(values.type) or pa.types.is_large_list(values.type) or pa.types.is_map(values.type):
-        return FIELD * len(values) + (_bytes_of(values.values) if values.values is not None else 0)
+        return _FIELD * len(values) + (_bytes_of(values.values) if values.values is not None else 0)
     return int(values.nbytes)

@@ -33,7 +33,7 @@ from tolerances import assert_equal_within
 from torch import nn
 
 from gatedrnn.equations import output_of
-from gatedrnn.kinds.torch.path import LACKS_BFLOAT16
+from gatedrnn.kinds.torch.path import _LACKS_BFLOAT16
 from gatedrnn.ops import linear_scan
 from gatedrnn.verify.definition import Sequences, run_by_definition
 
@@ -152,7 +152,7 @@ def test_a_bfloat16_loop_carries_its_state_in_float32_where_it_is_asked_for_and_
     x, states = torch.randint(-2, 3, (2, 40, FEATURES)).bfloat16(), states_of(layer, 2, torch.bfloat16)
     whole, last = layer(x, packed_up(states), wide_state=True)
     assert whole.dtype == torch.bfloat16 and {s.dtype for s in as_tuple(last)} == {torch.float32}
-    in_torchs_kernel = name in TORCH and not (name == "lstm" and LACKS_BFLOAT16)
+    in_torchs_kernel = name in TORCH and not (name == "lstm" and _LACKS_BFLOAT16)
     assert all(torch.equal(s, s.bfloat16()) == in_torchs_kernel for s in as_tuple(last))
     first, state = layer(x[:, :13], packed_up(tuple(s.float() for s in states)), wide_state=True)
     second, state = layer(x[:, 13:], state, wide_state=True)

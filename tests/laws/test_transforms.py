@@ -41,7 +41,7 @@ from torch.utils._pytree import tree_map
 
 from gatedrnn.errors import BackendUnavailable
 from gatedrnn.kinds import kind_of
-from gatedrnn.kinds.torch.path import LACKS_BFLOAT16
+from gatedrnn.kinds.torch.path import _LACKS_BFLOAT16
 from gatedrnn.verify.tolerances import ROUNDED
 
 ITERATED = axis(EQUATIONS, [name for name in CELLS if name not in TORCH])  # no kernel of torch's, which knows no vmap
@@ -291,7 +291,7 @@ def test_a_layer_under_autocast_carries_on_with_its_own_state_and_gives_bfloat16
 
 @pytest.mark.parametrize("name", TORCH)
 def test_torchs_own_layers_carry_on_alike_under_autocast(name):
-    if name == "lstm" and LACKS_BFLOAT16:
+    if name == "lstm" and _LACKS_BFLOAT16:
         pytest.skip("oneDNN has no LSTM in bfloat16 on this processor")
     ours, theirs = layer_of(name, dtype=torch.float32), TORCH[name](3, 4, batch_first=True)
     theirs.load_state_dict(ours.state_dict())

@@ -26,6 +26,7 @@ BOTTOM = {"errors", "names", "shapes", "machine", "children", "user_cache"}
 """The modules that the core may import: they need the standard library and torch alone."""
 INSTALLED = {"torch", "numpy", "numba", "llvmlite", "triton", "filelock", "typing_extensions"}
 """Packages that the core may import: torch brings the last two and, on a GPU, triton; numba brings llvmlite."""
+READERS = ("src", "tests", "benchmarks", "tools", "examples", "docs")
 HEAVY = {"transformers", "accelerate", "datasets", "numba", "triton", "sklearn", "plotly"}
 
 
@@ -344,6 +345,22 @@ OF_TRANSFORMERS = {f"GatedRNN{kind}.forward, kwargs" for kind in FORWARD}
 OF_TRANSFORMERS |= {"GatedRNNForCausalLM.prepare_inputs_for_generation, kwargs"}
 OF_TRANSFORMERS |= {f"RecurrentState.update_{kind}_state, kwargs" for kind in ("recurrent", "conv")}
 """Keyword arguments that the base class's method takes."""
+
+
+def test_a_public_constant_is_read_by_another_file():
+    """A constant of one file alone is private, so that a reader need not look for other places."""
+    paths = [path for folder in READERS for ending in ("py", "md") for path in (ROOT / folder).rglob(f"*.{ending}")]
+    texts = {path: path.read_text("utf-8") for path in paths}
+    words = {path: set(re.findall(r"\w+", text)) for path, text in texts.items()}
+    public = [
+        (path, target.id)
+        for path in (ROOT / "src").rglob("*.py")
+        for node in ast.parse(texts[path]).body
+        for target in (node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)])
+        if isinstance(target, ast.Name) and target.id.isupper() and not target.id.startswith("_")
+    ]
+    alone = [f"{path.name}: {name}" for path, name in public if not any(name in words[o] for o in words if o != path)]
+    assert alone == []
 
 
 def test_every_public_signature_says_what_it_takes_and_returns():

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from browser import launched, needs_a_browser
 
-from gatedrnn.pages import COLOURS, NIGHT
+from gatedrnn.pages import _NIGHT, COLOURS
 from gatedrnn.study.report import PAGE, report_of
 
 KEPT = Path(__file__).parents[2] / "results" / "digits"
@@ -31,13 +31,13 @@ def luminance(colour):
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
-@pytest.mark.parametrize(("colours", "paper"), [(COLOURS, "#ffffff"), (NIGHT, "#14181d")])
+@pytest.mark.parametrize(("colours", "paper"), [(COLOURS, "#ffffff"), (_NIGHT, "#14181d")])
 def test_lines_have_the_contrast_of_text_in_both_themes_and_no_two_are_the_same(colours, paper):
     """4.5 to 1, by WCAG 2.2's formula."""
     for colour in colours:
         dark, light = sorted((luminance(colour), luminance(paper)))
         assert (light + 0.05) / (dark + 0.05) >= 4.5, colour
-    assert len(set(COLOURS)) == len(set(NIGHT)) == len(COLOURS) == len(NIGHT)
+    assert len(set(COLOURS)) == len(set(_NIGHT)) == len(COLOURS) == len(_NIGHT)
 
 
 @pytest.fixture(scope="module")
@@ -55,13 +55,13 @@ def test_a_page_is_legible_at_night_and_whole_on_paper(page):
         tab = browser.new_page(viewport={"width": 1280, "height": 900}, color_scheme="dark")
         tab.goto(page.as_uri())
         tab.wait_for_selector(".js-plotly-plot .main-svg")
-        tab.wait_for_function(DRAWN_IN, arg=[NIGHT, COLOURS])
+        tab.wait_for_function(DRAWN_IN, arg=[_NIGHT, COLOURS])
         tab.set_viewport_size({"width": 688, "height": 900})  # of A4 between its margins
         tab.emulate_media(media="print")
         tab.evaluate("dispatchEvent(new Event('beforeprint'))")
-        tab.wait_for_function(DRAWN_IN, arg=[COLOURS, NIGHT])
+        tab.wait_for_function(DRAWN_IN, arg=[COLOURS, _NIGHT])
         assert tab.evaluate(BEYOND, 688) == []
         assert tab.locator("details:not([open])").count() == 0
         tab.emulate_media(media="screen")
         tab.evaluate("dispatchEvent(new Event('afterprint'))")
-        tab.wait_for_function(DRAWN_IN, arg=[NIGHT, COLOURS])
+        tab.wait_for_function(DRAWN_IN, arg=[_NIGHT, COLOURS])

@@ -13,9 +13,9 @@ from refusals import refused
 
 from gatedrnn.errors import UsageError
 from gatedrnn.machine import cores
-from gatedrnn.processes import EACH_CORE, check_cores, oversubscribing
+from gatedrnn.processes import _EACH_CORE, check_cores, oversubscribing
 
-MOST = EACH_CORE * cores()
+MOST = _EACH_CORE * cores()
 COMPARE = ("compare", "--task", "parity", "--cells", "gru")
 
 

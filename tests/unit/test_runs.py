@@ -349,6 +349,6 @@ def test_progress_is_shown_in_a_notebook_and_gone_at_the_end(monkeypatch, tmp_pa
 
     monkeypatch.setitem(sys.modules, "IPython.display", SimpleNamespace(HTML=str, DisplayHandle=Place))
     monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
-    monkeypatch.setattr("gatedrnn.progress.SECONDS_BETWEEN_DRAWINGS", 0.0)
+    monkeypatch.setattr("gatedrnn.progress._SECONDS_BETWEEN_DRAWINGS", 0.0)
     gatedrnn.train(**DIGITS, output=tmp_path / "run", baselines="none")
     assert any("step 4 of 4" in text for text in shown) and shown[-1] == ""

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from properties import few
 
 from gatedrnn import timing
-from gatedrnn.timing import MAX_RUNS, MEASURABLE, MIN_RUNS, Samples, interleave, ratio_of, runs_for, spread_of
+from gatedrnn.timing import _MEASURABLE, MAX_RUNS, MIN_RUNS, Samples, interleave, ratio_of, runs_for, spread_of
 
 SECONDS = st.floats(1e-6, 1e3)
 
@@ -69,7 +69,7 @@ def test_each_call_gives_its_seconds_and_what_is_too_short_to_measure_is_called_
     assert found["steady"].spread == pytest.approx((0.01, 0.01, 0.01))
     assert found["falling"].seconds == {0: pytest.approx(0.04)}  # its first call said it was slow, and is no sample
     short = interleave({"short": clock.action("short", 1e-5)}, 0.5)["short"]
-    assert short.calls * 1e-5 >= MEASURABLE
+    assert short.calls * 1e-5 >= _MEASURABLE
     assert short.spread.median == pytest.approx(1e-5) and len(short.seconds) == MAX_RUNS
 
 

@@ -16,7 +16,7 @@ SHARPNESS = 8.0
 """c of the paper: the largest power to which the gate raises a channel's decay."""
 MIN_RADIUS, MAX_RADIUS = 0.9, 0.999
 """The range of exp(-softplus(L)) at initialisation."""
-MIN_SQUARE = 2.5e-7
+_MIN_SQUARE = 2.5e-7
 """The value of 1 - a^2 below which its root is a line through 0: a root's slope is unbounded, and the authors' code
 cuts it off at 1,000, its value there."""
 
@@ -57,7 +57,7 @@ class RGLRUEquations(GappedScanEquations):
 def _coefficients(log_decay: Series, value: Series) -> tuple[Series, Series]:
     # 1 - a^2 without cancellation: most decays begin between 0.9 and 0.999.
     square = -torch.expm1(2 * log_decay)
-    root = torch.minimum(square.clamp(min=MIN_SQUARE).sqrt(), square / MIN_SQUARE**0.5)
+    root = torch.minimum(square.clamp(min=_MIN_SQUARE).sqrt(), square / _MIN_SQUARE**0.5)
     return torch.exp(log_decay), root * value
 
 

@@ -38,9 +38,9 @@ from gatedrnn.records import read_yaml
 from gatedrnn.terminal import plain, show_all
 from gatedrnn.trust import named_on, trusting
 
-OF_TASKS = ("compare", "forecast", "train")
+_OF_TASKS = ("compare", "forecast", "train")
 """Commands whose flags are those of the task that is named."""
-ON_COMMAND_LINE = ("config", "trust_code", "oversubscribe", "help", "help_all", "version")
+_ON_COMMAND_LINE = ("config", "trust_code", "oversubscribe", "help", "help_all", "version")
 """Flags of every command, which a file of settings cannot give."""
 
 
@@ -100,7 +100,7 @@ def build_app(tokens: Sequence[str] = ()) -> App:
     app.meta.suppress_keyboard_interrupt = False
     if tokens and tokens[0] in app and not tokens[0].startswith("-"):
         app[tokens[0]].help = None  # its function's own, in full; the line above is for the list of commands
-    if tokens and tokens[0] in OF_TASKS:
+    if tokens and tokens[0] in _OF_TASKS:
         _offer_flags_of_task(app[tokens[0]], tokens)
     return app
 
@@ -174,7 +174,7 @@ def _read_config(path: Path) -> dict[str, Any]:
     settings: dict[str, Any] = {}
     for key, value in content.items():
         name = key.replace("-", "_")
-        if name in ON_COMMAND_LINE:
+        if name in _ON_COMMAND_LINE:
             raise UsageError(
                 f"--config {path}: the key {key!r} has no effect in a file; give --{key} on the command line"
             )
@@ -211,10 +211,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except UnknownOptionError as error:
         from gatedrnn.cli.tasks import unknown_flag
 
-        task = _named_task(build_app()[tokens[0]], tokens) if tokens[0] in OF_TASKS else None
+        task = _named_task(build_app()[tokens[0]], tokens) if tokens[0] in _OF_TASKS else None
         _stop(USAGE, unknown_flag(error, task) if task else in_one_line(error))
     except Question as error:
-        if error.answers and not error.command and tokens[0] not in OF_TASKS:
+        if error.answers and not error.command and tokens[0] not in _OF_TASKS:
             answers = " or ".join(map(typed, error.answers))
             _stop(
                 error.exit_code,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from gatedrnn.training.result import RunResult
     from gatedrnn.training.score import Scored
 
-MAX_SHOWN = 16
+_MAX_SHOWN = 16
 """Classes whose confusion is shown as a table."""
 
 
@@ -31,7 +31,7 @@ def print_classes_of(folder: Path, result: "RunResult", console: Console) -> Non
     confusion, each = (result.confusion or {}).get("test"), (result.each_label or {}).get("test")
     if not (classes := classes_of(label_names(folder), confusion, each)):
         return
-    if len(classes) > MAX_SHOWN:
+    if len(classes) > _MAX_SHOWN:
         console.print(f"Precision, recall and F1 of each of {len(classes)} classes are in the report.", highlight=False)
         return
     print_classes("test", classes, console)
@@ -63,7 +63,7 @@ def print_confusion(
         run: its name, for the title.
         otherwise: where the confusion of many classes is.
     """
-    if len(classes) > MAX_SHOWN:
+    if len(classes) > _MAX_SHOWN:
         console.print(f"The confusion of {len(classes)} classes is {otherwise}.", highlight=False)
         return
     table = Table(title=f"{run}: confusion, true classes in rows", title_justify="left")

@@ -8,7 +8,7 @@ from cyclopts import Parameter
 from gatedrnn.errors import UsageError
 from gatedrnn.terminal import Console
 
-JOINED = Path("runs/joined")
+_JOINED = Path("runs/joined")
 ENDINGS = {"html": (".html", ".htm"), "md": (".md",), "csv": (".csv",), "latex": (".tex",)}
 """The endings of files by format."""
 
@@ -56,7 +56,7 @@ def report(
     if probes and (len(comparisons) > 1 or format in ("csv", "latex")):
         raise UsageError(f"{probes[0]}: holds probes; they are reported alone, as html or md")
     several = len(comparisons) > 1
-    home = folders[0] if len(folders) == 1 else JOINED
+    home = folders[0] if len(folders) == 1 else _JOINED
     if several:
         joined = reports.joined_comparisons(comparisons)
         shown = reports.report_of_joined(joined, comparisons, home if output is None else output.parent)

@@ -15,12 +15,12 @@ from gatedrnn.terminal import Console
 if TYPE_CHECKING:
     from gatedrnn.verify import Report
 
-EVERY_FAMILY = "transformers"
+_EVERY_FAMILY = "transformers"
 
 
 def is_cell(word: str) -> bool:
     """Whether a word is a cell, with options or without, and not the place of another layer."""
-    return word != EVERY_FAMILY and (":" not in word or "=" in word)
+    return word != _EVERY_FAMILY and (":" not in word or "=" in word)
 
 
 def _known(_: object, word: str) -> None:
@@ -66,7 +66,7 @@ def verify(
     cells, words = [word for word in subjects if is_cell(word)], list[str]()
     for word in subjects:
         if not is_cell(word):
-            words += [f"{word}:{kind}" for kind in families()] if word == EVERY_FAMILY else [word]
+            words += [f"{word}:{kind}" for kind in families()] if word == _EVERY_FAMILY else [word]
     rows, reports, refused = [], list["Report"](), list[str]()
     with progress.status("") as status:
         if cells or not words:

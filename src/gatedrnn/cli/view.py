@@ -7,7 +7,7 @@ from gatedrnn.errors import DataError, UsageError
 from gatedrnn.records import write_whole
 from gatedrnn.terminal import Console
 
-MAX_PORT = 65_535
+_MAX_PORT = 65_535
 AT_ONCE = 2
 """Models side by side."""
 
@@ -24,8 +24,8 @@ def view(*runs: Path, untrained: bool = False, html: Path | None = None, port: i
         port: Port of the server on this machine; a free one if not given.
         browser: Open it; --browser=false only prints the address.
     """
-    if not 0 <= port <= MAX_PORT:
-        raise UsageError(f"--port {port}: ports are numbers from 1 to {MAX_PORT:,}; leave it out for a free one")
+    if not 0 <= port <= _MAX_PORT:
+        raise UsageError(f"--port {port}: ports are numbers from 1 to {_MAX_PORT:,}; leave it out for a free one")
     from gatedrnn.view.page import page_of
     from gatedrnn.view.server import HOST, serve
 

@@ -15,14 +15,14 @@ import numpy as np
 
 from gatedrnn.codegen.graph import CONDITIONS, COSTLY, Graph, Value
 
-RECOMPUTED = 0.9
+_RECOMPUTED = 0.9
 """The cost of a costly operation, relative to a kept row."""
 # 4 units in the last place cover the polynomials of float32 in `kernels.cpu.functions`.
 SAMPLES, ULPS = 16, 4
 MAX_ERROR = 1 / 8
 """The largest error by rounding, relative to 1, that leaves a digit to compare."""
 # 1e-310 is denormal, which kernels treat as zero.
-EDGES = (0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 1e-310, -1e-310)
+_EDGES = (0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 1e-310, -1e-310)
 _FUNCTIONS: dict[str, Callable[..., np.ndarray]] = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "neg": np.negative, "abs": np.abs,
     "sign": lambda x: np.where(x > 0, 1.0, np.where(x < 0, -1.0, 0.0)), "exp": np.exp,
@@ -91,7 +91,7 @@ def kept_values(graph: Graph, wanted: Iterable[Value], free: frozenset[Value]) -
         # An input that is not in memory cannot be computed: dearer than the 1 of a kept row.
         if node.operation == "input":
             return 2.0
-        return sum(map(cost, set(node.arguments))) + RECOMPUTED * (node.operation in COSTLY)
+        return sum(map(cost, set(node.arguments))) + _RECOMPUTED * (node.operation in COSTLY)
 
     def cost(value: Value) -> float:
         if is_available(value):
@@ -172,7 +172,7 @@ def sample_inputs(names: Sequence[str], edges: bool) -> dict[str, np.ndarray]:
     generator = np.random.default_rng(0)
     inputs = {name: 2 * generator.standard_normal(64) for name in names}
     if edges:
-        edge_cases = {name: generator.choice([*EDGES, 0.7, -2.0], size=192) for name in names}
+        edge_cases = {name: generator.choice([*_EDGES, 0.7, -2.0], size=192) for name in names}
         inputs = {name: np.concatenate([inputs[name], edge_cases[name]]) for name in names}
     return inputs
 

@@ -16,11 +16,11 @@ from gatedrnn.codegen.row import Row
 _RESERVED = re.compile(rf"i|table|address|float32|float64|v\d+|{'|'.join(OPERATIONS)}|(read|write|to)_.*")
 """Names in a function for Numba beside those of its rows."""
 WIDTH = 96  # of an expression in a line: longer ones get a name of their own
-INFIX = {
+_INFIX = {
     "add": "+", "sub": "-", "mul": "*", "div": "/", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==",
     "ne": "!=", "and": "&", "or": "|",
 }  # fmt: skip
-TRITON_CALLS = {
+_TRITON_CALLS = {
     "abs": "tl.abs", "exp": "tl.exp", "log": "tl.log", "sin": "tl.sin", "cos": "tl.cos", "sqrt": "tl.sqrt",
     "where": "tl.where",
 }  # fmt: skip
@@ -61,7 +61,7 @@ class Lines:
             text = self._expression(value)
             node = self._graph.nodes[value]
             if node.operation in ("input", "constant") or (uses[value] == 1 and len(text) < WIDTH):
-                self._texts[value] = f"({text})" if node.operation in (*INFIX, "neg", "not") else text
+                self._texts[value] = f"({text})" if node.operation in (*_INFIX, "neg", "not") else text
                 continue
             line, name = self._graph.lines.get(value), f"v{len(lines)}"
             lines.append(f"{name} = {text}" + (f"  # {line}" if line else ""))
@@ -75,8 +75,8 @@ class Lines:
         if node.operation == "constant":
             return dialect.constant(node.number)
         arguments = [self._texts[argument] for argument in node.arguments]
-        if node.operation in INFIX:
-            return f"{arguments[0]} {INFIX[node.operation]} {arguments[1]}"
+        if node.operation in _INFIX:
+            return f"{arguments[0]} {_INFIX[node.operation]} {arguments[1]}"
         if node.operation == "neg":
             return f"-{arguments[0]}"
         if node.operation == "not":
@@ -152,7 +152,10 @@ def triton_source(row: Row, arguments: str, loads: Mapping[str, str], store: str
     """
     # Triton has no `not` of tiles, so that a negation is written "== 0".
     names = {name: re.sub(r"\W", "_", name) for name in loads}
-    body, outputs = Lines(row.graph, Dialect(names, _tile_constant, TRITON_CALLS, "{} == 0")), list(row.writes.values())
+    body, outputs = (
+        Lines(row.graph, Dialect(names, _tile_constant, _TRITON_CALLS, "{} == 0")),
+        list(row.writes.values()),
+    )
     lines = [f"{names[name]} = {code}" for name, code in loads.items() if name in row.reads] + body.make(outputs)
     results = [body.text(value) for value in outputs]
     if store:

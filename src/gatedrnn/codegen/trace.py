@@ -23,10 +23,10 @@ from gatedrnn.errors import CannotBeTraced
 Result = TypeVar("Result")
 CHANNELS = 3
 """The size of the tensors on which equations are traced."""
-TOLERANCE = 1e-7
+_TOLERANCE = 1e-7
 """The error of a graph in float64, relative to 1: torch's softplus returns a large argument unchanged."""
-IDENTITIES = ("detach", "clone", "alias", "lift_fresh", "lift_fresh_copy", "view", "contiguous", "expand")
-FILLED = {"zeros_like": 0.0, "ones_like": 1.0, "zeros": 0.0, "ones": 1.0, "new_zeros": 0.0, "new_ones": 1.0}
+_IDENTITIES = ("detach", "clone", "alias", "lift_fresh", "lift_fresh_copy", "view", "contiguous", "expand")
+_FILLED = {"zeros_like": 0.0, "ones_like": 1.0, "zeros": 0.0, "ones": 1.0, "new_zeros": 0.0, "new_ones": 1.0}
 ELEMENTWISE = {
     "neg": "neg", "abs": "abs", "sgn": "sign", "sign": "sign", "exp": "exp", "expm1": "expm1", "log": "log",
     "log1p": "log1p", "tanh": "tanh", "sin": "sin", "cos": "cos",
@@ -34,7 +34,7 @@ ELEMENTWISE = {
     "lt": "lt", "le": "le", "gt": "gt", "ge": "ge", "eq": "eq", "ne": "ne",
 }  # fmt: skip
 """Operations of torch that are operations of the graph."""
-LOGICAL = {
+_LOGICAL = {
     "logical_and": "and", "bitwise_and": "and", "logical_or": "or", "bitwise_or": "or", "logical_not": "not",
     "bitwise_not": "not",
 }  # fmt: skip
@@ -64,7 +64,7 @@ _GRADIENTS: dict[str, Callable[..., Value]] = {
     "log_sigmoid_backward": lambda e, gradient, x: e.apply("mul", gradient, e.sigmoid(e.apply("neg", x))),
 }
 """Gradients of which only the first two arguments are read."""
-MAX_POWER = 8
+_MAX_POWER = 8
 
 
 def in_a_clean_thread(function: Callable[[], Result]) -> Result:
@@ -152,10 +152,10 @@ def _check(
     inputs = sample_inputs(names, edges=True)
     expected = function(*(torch.from_numpy(x).requires_grad_() for x in inputs.values()))
     for value, actual, exact in zip(values, evaluate(graph, values, inputs), expected, strict=True):
-        wrong = error_mask(actual, exact.detach().numpy(), TOLERANCE)
+        wrong = error_mask(actual, exact.detach().numpy(), _TOLERANCE)
         if wrong.any():  # rounding may do this too, where a gradient has no bound
             (spread,) = rounding_spread(graph, [value], inputs, np.float64)
-            wrong = error_mask(actual, exact.detach().numpy(), TOLERANCE, spread)
+            wrong = error_mask(actual, exact.detach().numpy(), _TOLERANCE, spread)
         if wrong.any():
             numbers = ", ".join(f"{name} = {x[wrong][0]:g}" for name, x in inputs.items())
             raise CannotBeTraced(
@@ -276,17 +276,17 @@ class _Recorder(TorchDispatchMode):
     def _expression(self, name: str, arguments: tuple[Any, ...], options: dict[str, Any], as_condition: bool) -> Value:
         """Return the expression of an operation; as a condition with `as_condition`."""
         e, apply = self._expressions, self._expressions.apply
-        if name in FILLED or name in FULL:
-            number = self._as_number(FILLED[name] if name in FILLED else arguments[FULL[name]])
+        if name in _FILLED or name in FULL:
+            number = self._as_number(_FILLED[name] if name in _FILLED else arguments[FULL[name]])
             return apply("ne", number, e.number(0)) if as_condition else number
         if name == "_to_copy":
             return self._cast(arguments[0], options)
-        if name in IDENTITIES:
+        if name in _IDENTITIES:
             return self.value_of(arguments[0])
-        if name in LOGICAL:
+        if name in _LOGICAL:
             if name.startswith("bitwise") and not as_condition:
                 raise self.error(f"uses {name} of numbers")
-            return apply(LOGICAL[name], *map(self._as_condition, arguments))
+            return apply(_LOGICAL[name], *map(self._as_condition, arguments))
         value = self._numeric_expression(name, arguments, options)
         return apply("ne", value, e.number(0)) if as_condition and name not in COMPARISONS else value
 
@@ -346,8 +346,8 @@ class _Recorder(TorchDispatchMode):
 
     def _power(self, x: Value, exponent: float | None) -> Value:
         e, apply = self._expressions, self._expressions.apply
-        if exponent is None or not (2 * exponent).is_integer() or abs(exponent) > MAX_POWER:
-            raise self.error(f"raises to another power than whole and half ones up to {MAX_POWER}")
+        if exponent is None or not (2 * exponent).is_integer() or abs(exponent) > _MAX_POWER:
+            raise self.error(f"raises to another power than whole and half ones up to {_MAX_POWER}")
         size = abs(exponent)
         power = apply("sqrt", x) if size % 1 else e.number(1)
         # Repeated products: kernels have no vectorised power.

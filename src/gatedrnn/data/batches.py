@@ -17,8 +17,8 @@ Batch: TypeAlias = dict[str, Tensor]
 """Arguments of a model's forward: input_ids or input_values, labels, attention_mask where something is padded, and gaps
 of uneven series; beside them, in training, what each row counts, as weights."""
 
-BUCKET = 50  # batches whose sequences are sorted by length together: enough for little padding, few enough to mix
-EVALUATION_TOKENS = 16_384  # padded tokens of an evaluation batch at most
+_BUCKET = 50  # batches whose sequences are sorted by length together: enough for little padding, few enough to mix
+_EVALUATION_TOKENS = 16_384  # padded tokens of an evaluation batch at most
 
 
 class TrainingSource(Protocol):
@@ -101,7 +101,7 @@ class Examples:
         while start < len(order):
             # Sorted by length, so the last row that fits decides the width of the batch.
             stop = start + 1
-            while stop < len(order) and (stop + 1 - start) * self.lengths[order[stop]] <= EVALUATION_TOKENS:
+            while stop < len(order) and (stop + 1 - start) * self.lengths[order[stop]] <= _EVALUATION_TOKENS:
                 stop += 1
             yield order[start:stop]
             start = stop
@@ -136,7 +136,7 @@ def _epoch_order(examples: Examples, seed: int, epoch: int, batch_size: int) -> 
     random = np.random.default_rng([seed, epoch])
     order = random.permutation(len(examples))
     if examples.lengths.min() < examples.lengths.max():
-        bucket = BUCKET * batch_size
+        bucket = _BUCKET * batch_size
         parts = [order[i : i + bucket] for i in range(0, len(order), bucket)]
         order = np.concatenate([part[np.argsort(examples.lengths[part], kind="stable")] for part in parts])
     batches = [order[i : i + batch_size] for i in range(0, len(order), batch_size)]
@@ -167,7 +167,7 @@ def tokens_in(batch: Batch) -> int:
     return inputs.shape[0] * inputs.shape[1]
 
 
-PREPARED = 4
+_PREPARED = 4
 """Steps that each worker is ahead."""
 
 
@@ -201,7 +201,7 @@ class StepBatches(Dataset[list[Batch]]):
         # A generator of its own: the loader draws a number, which would move the one that a run's dropout comes from.
         return iter(
             DataLoader(
-                self, batch_size=None, sampler=steps, num_workers=workers, prefetch_factor=PREPARED,
+                self, batch_size=None, sampler=steps, num_workers=workers, prefetch_factor=_PREPARED,
                 generator=torch.Generator(), worker_init_fn=_begin,
             )
         )  # fmt: skip

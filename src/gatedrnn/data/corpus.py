@@ -38,7 +38,7 @@ BLOCK = 1 << 16  # characters of a text file in memory at a time
 TEXT_ENDINGS = (".txt", ".txt.gz")
 TABLES = (".csv", ".tsv", ".ts")
 """Endings of what other tasks read."""
-ROW_FORMATS: dict[str, Kind] = {".parquet": "parquet", ".jsonl": "json", ".json": "json"}
+_ROW_FORMATS: dict[str, Kind] = {".parquet": "parquet", ".jsonl": "json", ".json": "json"}
 
 
 class Piece(NamedTuple):
@@ -96,15 +96,15 @@ def read_corpus(path: Path, text_column: str | None, document_start: str | None)
     name = path.name.lower()
     if name.endswith(TEXT_ENDINGS):
         format = None
-    elif path.suffix.lower() in ROW_FORMATS:
-        format = ROW_FORMATS[path.suffix.lower()]
+    elif path.suffix.lower() in _ROW_FORMATS:
+        format = _ROW_FORMATS[path.suffix.lower()]
     else:
         if path.suffix.lower() in TABLES:
             raise DataError(
                 f"{path}: a table: name --task, such as text-classification, series-classification or forecast; the "
                 "text of a language model is in .txt, .jsonl or .parquet"
             )
-        endings = ", ".join((*TEXT_ENDINGS, *ROW_FORMATS))
+        endings = ", ".join((*TEXT_ENDINGS, *_ROW_FORMATS))
         raise DataError(f"{path}: the ending must be one of {endings}, got {path.suffix or 'none'!r}")
 
     columns, column = tuple[str, ...](), ""
@@ -127,7 +127,7 @@ def read_corpus(path: Path, text_column: str | None, document_start: str | None)
 
 def _files(path: Path) -> list[Path]:
     paths = path.rglob("*") if path.is_dir() else map(Path, glob(str(path), recursive=True))
-    endings = (*TEXT_ENDINGS, *ROW_FORMATS)
+    endings = (*TEXT_ENDINGS, *_ROW_FORMATS)
     files = sorted(file for file in paths if file.is_file() and file.name.lower().endswith(endings))
     if not files:
         raise DataError(f"{path}: holds no file that ends in one of {', '.join(endings)}")

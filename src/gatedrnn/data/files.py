@@ -51,9 +51,9 @@ TEXT_COLUMNS = ("text", "document", "sentence", "review", "content", "comment", 
 
 
 LABEL_COLUMNS = ("label", "labels", "class", "category", "target", "sentiment")
-NUMBER_COLUMNS = ("label", "target", "score", "rating", "stars", "value", "price", "number", "y")
-WORD_COLUMNS = ("tokens", "words")
-TAG_COLUMNS = ("tags", "ner_tags", "pos_tags", "labels", "label")
+_NUMBER_COLUMNS = ("label", "target", "score", "rating", "stars", "value", "price", "number", "y")
+_WORD_COLUMNS = ("tokens", "words")
+_TAG_COLUMNS = ("tags", "ner_tags", "pos_tags", "labels", "label")
 Kind: TypeAlias = Literal["class", "number", "tags"]
 """The label of a row: one class or several, a number, or a tag for each word."""
 
@@ -103,11 +103,11 @@ class Wanted(NamedTuple):
     weight: str | None = None
 
 
-GUESSED = Wanted()
+_GUESSED = Wanted()
 
 
 @reader
-def read_file(path: Path, wanted: Wanted = GUESSED, dialect: DialectOptions = AS_SHOWN) -> LabelledTexts:
+def read_file(path: Path, wanted: Wanted = _GUESSED, dialect: DialectOptions = AS_SHOWN) -> LabelledTexts:
     """A CSV, TSV, JSON-lines or Parquet file as texts and labels.
 
     Args:
@@ -217,13 +217,13 @@ def tag_columns_of(data: Table, place: str, text: str | None, label: str | None)
         DataError: one is not there, or several could be it.
     """
     names = {name.lower() for name in data.column_names}
-    if text is None and label is None and not (names & {*WORD_COLUMNS} and names & {*TAG_COLUMNS}):
+    if text is None and label is None and not (names & {*_WORD_COLUMNS} and names & {*_TAG_COLUMNS}):
         lists = [name for name in data.column_names if holds_lists(data[name])]
         if len(lists) == 2:
             different = {name: len({word for row in data[name] for word in listed(row) or ()}) for name in lists}
             label, text = sorted(lists, key=lambda name: different[name])
-    text = column_of(data.column_names, place, "text", text, WORD_COLUMNS)
-    return text, column_of(data.column_names, place, "label", label, TAG_COLUMNS, [text])
+    text = column_of(data.column_names, place, "text", text, _WORD_COLUMNS)
+    return text, column_of(data.column_names, place, "label", label, _TAG_COLUMNS, [text])
 
 
 class _Labels(NamedTuple):
@@ -346,11 +346,11 @@ def number_column_of(data: Table, place: str, wanted: str | None, taken: Sequenc
         DataError: it is not there, or several could be it.
     """
     names, _ = without_row_numbers(data, [name for name in data.column_names if name not in taken])
-    if wanted is None and not any(name.lower() in NUMBER_COLUMNS for name in names):
+    if wanted is None and not any(name.lower() in _NUMBER_COLUMNS for name in names):
         columns = [name for name in names if all(map(is_number, data[name]))]
         if len(columns) == 1:
             return columns[0]
-    return column_of(data.column_names, place, "label", wanted, NUMBER_COLUMNS, taken)
+    return column_of(data.column_names, place, "label", wanted, _NUMBER_COLUMNS, taken)
 
 
 def holds_texts(values: Sequence[object]) -> bool:

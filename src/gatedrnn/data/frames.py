@@ -423,13 +423,13 @@ def series_table(
     several = whole.shape[1] > 1
     columns |= {f"channel_{n}" if several else "value": whole[:, n] for n in range(whole.shape[1])}
     if weights is not None:
-        columns[WEIGHT_COLUMN] = np.repeat(np.asarray(weights, np.float64), lengths)
+        columns[_WEIGHT_COLUMN] = np.repeat(np.asarray(weights, np.float64), lengths)
     if labels is not None:
         columns[LABEL_COLUMN] = np.repeat(np.asarray(labels), lengths)
     return pa.table(columns) if classes is None else with_classes(pa.table(columns), classes)
 
 
-WEIGHT_COLUMN = "weight"
+_WEIGHT_COLUMN = "weight"
 
 
 def with_classes(table: pa.Table, classes: Sequence[str], kind: str | None = None) -> pa.Table:
@@ -564,7 +564,7 @@ def _names_of(index: Any) -> Iterator[str]:
         yield str(name) if name is not None else (TIME_COLUMN if times else SERIES_COLUMN)
 
 
-OUTPUTS = (".csv", ".tsv", ".jsonl", ".parquet")
+_OUTPUTS = (".csv", ".tsv", ".jsonl", ".parquet")
 
 
 def check_output(output: Path, file: Path) -> None:
@@ -573,8 +573,8 @@ def check_output(output: Path, file: Path) -> None:
     Raises:
         DataError: the ending is of no kind of file that is written, or it is the file that is read.
     """
-    if output.suffix.lower() not in OUTPUTS:
-        raise DataError(f"--output {output}: must end in one of {', '.join(OUTPUTS)}, got {output.suffix or 'none'!r}")
+    if output.suffix.lower() not in _OUTPUTS:
+        raise DataError(f"--output {output}: must end in one of {', '.join(_OUTPUTS)}, got {output.suffix or 'none'!r}")
     if output.resolve() == file.resolve():
         raise DataError(f"--output {output}: is the file that is read; give another")
     if not output.parent.is_dir():
@@ -612,14 +612,14 @@ def write_predictions(
                 _warn_of_formulas(output, [[*data.column_names, *added], *rows])
 
 
-FORMULA = re.compile(r"[=+@\t\r-].", re.DOTALL)
+_FORMULA = re.compile(r"[=+@\t\r-].", re.DOTALL)
 """The begin of a field that a spreadsheet takes for a formula, unless it is a number."""
 
 
 def _warn_of_formulas(output: Path, rows: list[list[Any]]) -> None:
     """Say that a spreadsheet would run fields of a file that was written: labels, names and texts are anybody's. The
     file keeps them as they are, since it is data, which other programs read back."""
-    fields = [field for row in rows for field in row if isinstance(field, str) and FORMULA.match(field)]
+    fields = [field for row in rows for field in row if isinstance(field, str) and _FORMULA.match(field)]
     found = [field for field in fields if not is_number(field)]
     if found:
         LOG.warning(

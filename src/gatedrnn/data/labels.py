@@ -17,7 +17,7 @@ TRUE, FALSE = ("1", "1.0", "true"), ("0", "0.0", "false")
 """Fields of a column that is a label."""
 FEW = 20
 """Different numbers that may well be classes."""
-MAX_CLASSES = 200
+_MAX_CLASSES = 200
 """Different whole numbers that may be classes."""
 
 
@@ -198,7 +198,7 @@ def are_measured(labels: Sequence[str]) -> bool:
     if len(different) <= FEW or not all(map(is_number, different)):
         return False
     whole = all(float(label).is_integer() for label in different)
-    return not whole or 2 * len(different) > len(labels) or len(different) > MAX_CLASSES
+    return not whole or 2 * len(different) > len(labels) or len(different) > _MAX_CLASSES
 
 
 def check_classes(labels: Sequence[str], place: str, column: str) -> None:

@@ -11,7 +11,7 @@ from gatedrnn.errors import DataError
 SPLITS = ("train", "validation", "test")
 EVALUATION_LENGTH = 1024  # tokens at a time
 ORDERS: dict[str, type[Lanes] | type[ShuffledChunks]] = {"lanes": Lanes, "shuffled": ShuffledChunks}
-EXACT = ("characters", "bytes")
+_EXACT = ("characters", "bytes")
 """Tokenizers for which a text can be cut at any character."""
 
 
@@ -86,11 +86,11 @@ def _splits(settings: LanguageTask, notes: list[str]) -> dict[str, Corpus]:
     for split, fraction in (("test", settings.test_fraction), ("validation", settings.validation_fraction)):
         if split not in corpora and fraction:
             start = round(end - fraction, 9)
-            corpora[split] = between(whole, start, end, settings.tokenizer in EXACT)
+            corpora[split] = between(whole, start, end, settings.tokenizer in _EXACT)
             notes.append(f"{split.capitalize()}: characters {start:.0%} to {end:.0%} of the training text.")
             end = start
     if end <= 0:
         raise DataError("--validation-fraction and --test-fraction leave nothing to train on")
     if end < 1:
-        corpora["train"] = between(whole, 0.0, end, settings.tokenizer in EXACT)
+        corpora["train"] = between(whole, 0.0, end, settings.tokenizer in _EXACT)
     return {split: corpora[split] for split in SPLITS if split in corpora}

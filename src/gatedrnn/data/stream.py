@@ -30,7 +30,7 @@ from gatedrnn.records import Json, naming
 
 AT_ONCE = 1 << 18
 """Characters of a batch."""
-PARALLELISM = "TOKENIZERS_PARALLELISM"
+_PARALLELISM = "TOKENIZERS_PARALLELISM"
 """The variable of the environment by which the tokenizers library shares batches out; with false one thread encodes."""
 
 
@@ -44,7 +44,7 @@ def encode_long(tokenizer: PreTrainedTokenizerFast, texts: Iterable[str]) -> Ite
     def encoded(batch: list[str]) -> list[np.ndarray]:
         return [np.array(ids, np.uint32) for ids in encode_batch(tokenizer, batch)]
 
-    workers = 1 if os.environ.get(PARALLELISM) == "false" else cores()
+    workers = 1 if os.environ.get(_PARALLELISM) == "false" else cores()
     with _one_thread_a_batch(), ThreadPoolExecutor(workers) as threads:
         under_way = deque[Future[list[np.ndarray]]]()
         for batch in in_batches(texts, AT_ONCE):
@@ -57,15 +57,15 @@ def encode_long(tokenizer: PreTrainedTokenizerFast, texts: Iterable[str]) -> Ite
 
 @contextmanager
 def _one_thread_a_batch() -> Iterator[None]:
-    before = os.environ.get(PARALLELISM)
-    os.environ[PARALLELISM] = "false"  # which the library reads whenever it encodes
+    before = os.environ.get(_PARALLELISM)
+    os.environ[_PARALLELISM] = "false"  # which the library reads whenever it encodes
     try:
         yield
     finally:
         if before is None:
-            del os.environ[PARALLELISM]
+            del os.environ[_PARALLELISM]
         else:
-            os.environ[PARALLELISM] = before
+            os.environ[_PARALLELISM] = before
 
 
 LENGTH = 1 << 26
@@ -139,11 +139,11 @@ class Shards:
 
 
 LOG = logging.getLogger("gatedrnn")
-FORMAT = 7
+_FORMAT = 7
 """The version of the files in the cache; another number makes everything anew."""
 
 
-TELLS_EVERY = 1 << 22
+_TELLS_EVERY = 1 << 22
 """Characters from one word about progress to the next."""
 
 
@@ -178,7 +178,7 @@ def tokenise(splits: dict[str, Corpus], kind: str, min_count: int, vocabulary_si
         DataError: a split is too short to learn from.
     """
     asked = {
-        "format": FORMAT, "kind": kind, "min_count": min_count, "vocabulary_size": vocabulary_size,
+        "format": _FORMAT, "kind": kind, "min_count": min_count, "vocabulary_size": vocabulary_size,
         "splits": {split: [corpus.digest, corpus.reading] for split, corpus in splits.items()},
     }  # fmt: skip
     key = hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:20]
@@ -232,7 +232,7 @@ def _part_logger(doing: str, corpus: Corpus) -> Callable[[int], None]:
     def log_part(characters: int) -> None:
         nonlocal done, last
         done += characters
-        if done - last >= TELLS_EVERY:
+        if done - last >= _TELLS_EVERY:
             last = done
             LOG.info(doing, extra={"part": min(1.0, done / total)})
 

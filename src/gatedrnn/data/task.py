@@ -16,7 +16,7 @@ from gatedrnn.records import Json
 if TYPE_CHECKING:
     from gatedrnn.data.forecast.table import SeriesTable
 
-MAX_KEPT = 3
+_MAX_KEPT = 3
 """Tasks and tables in memory: a forecaster's table outlives the task of its first training by one further training."""
 _kept: dict[Hashable, Any] | None = None
 Made = TypeVar("Made")
@@ -100,7 +100,7 @@ def kept(key: Hashable, make: Callable[[], Made]) -> Made:
         return make()
     if key not in _kept:
         made = make()
-        while len(_kept) >= MAX_KEPT:
+        while len(_kept) >= _MAX_KEPT:
             del _kept[next(iter(_kept))]
         _kept[key] = made
     value: Made = _kept[key]

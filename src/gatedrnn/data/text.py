@@ -26,7 +26,7 @@ from gatedrnn.errors import DataError
 from gatedrnn.records import Json
 
 LOG = logging.getLogger("gatedrnn")
-AG_NEWS = "fancyzhx/ag_news"
+_AG_NEWS = "fancyzhx/ag_news"
 WHOLE = 1 << 40
 """Tokens of a text, where all are read whole."""
 
@@ -36,7 +36,7 @@ def load_ag_news(settings: TextTask) -> TaskData:
     files = [file for file in (settings.train_file, settings.validation_file, settings.test_file) if file is not None]
     if files and (settings.train_file is None or settings.test_file is None):
         raise DataError("ag_news: give both --train-file and --test-file, or neither to load it from the hub")
-    return _load("ag_news", settings, hub=AG_NEWS)
+    return _load("ag_news", settings, hub=_AG_NEWS)
 
 
 def load_text_classification(settings: TextTask) -> TaskData:

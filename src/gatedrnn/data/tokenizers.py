@@ -18,18 +18,18 @@ from gatedrnn.tables.table import with_whole_characters
 PAD, UNK, EOS = "<pad>", "<unk>", "<eos>"
 SPECIAL = [PAD, UNK]
 """Numbers 0 and 1 of a vocabulary for texts that are read one by one."""
-SPECIAL_OF_STREAM = [UNK, EOS]
+_SPECIAL_OF_STREAM = [UNK, EOS]
 """Numbers 0 and 1 of a vocabulary for running text: <eos> stands between texts, or ends each line of words."""
 BY_LINE = ("words", "whitespace", "tokens")
 """Tokenizers that know no line break: each line ends with <eos>."""
 AT_ONCE = 1 << 18  # characters that are encoded together
 WORD = r"\w+|[^\w\s]"
 """A word, or a mark by itself, as "pieces" splits texts."""
-LETTER = rf"[{UNDIVIDED}]\p{{M}}*"
+_LETTER = rf"[{UNDIVIDED}]\p{{M}}*"
 """A letter of a script without blanks between words, with its vowel signs and tone marks."""
-UNDIVIDED_WORD = rf"{LETTER}|[\w&&[^{UNDIVIDED}]]+|[^\w\s]"
+_UNDIVIDED_WORD = rf"{_LETTER}|[\w&&[^{UNDIVIDED}]]+|[^\w\s]"
 """A word or a mark, where texts have such letters, each of which is a word by itself."""
-MAX_WORD = 16
+_MAX_WORD = 16
 """Characters of a token of "pieces" at most; longer words are read in pieces. Few words of any language are longer, and
 a model that knows the characters of a token has a row as wide as the longest."""
 MAX_WORDS, MAX_PIECES, MAX_PIECE = 30_000, 8_000, 8
@@ -59,7 +59,7 @@ def learn_tokenizer(
         stream: for running text: with <eos>, without <pad>; bpe keeps capitals and line breaks.
         undivided: of "pieces": letters of scripts without blanks between words are tokens of their own.
     """
-    special = SPECIAL_OF_STREAM if stream else SPECIAL
+    special = _SPECIAL_OF_STREAM if stream else SPECIAL
     # A text may hold them (WikiText has <unk> for its rare words): they are not learned as words once more.
     texts = (re.sub("|".join(special), " ", text) for text in texts)
     if kind == "pieces":
@@ -112,12 +112,12 @@ def _of_pieces(texts: Iterable[str], min_count: int, undivided: bool) -> Tokeniz
     training never saw one of its characters.
     """
     normalizer = normalizers.Sequence([normalizers.NFC(), normalizers.Lowercase()])
-    splitter = pre_tokenizers.Split(Regex(UNDIVIDED_WORD if undivided else WORD), behavior="removed", invert=True)
+    splitter = pre_tokenizers.Split(Regex(_UNDIVIDED_WORD if undivided else WORD), behavior="removed", invert=True)
     counts = Counter(word for text in texts for word, _ in splitter.pre_tokenize_str(normalizer.normalize_str(text)))
-    words = [word for word, count in _ordered(counts) if count >= min_count and len(word) <= MAX_WORD][:MAX_WORDS]
+    words = [word for word, count in _ordered(counts) if count >= min_count and len(word) <= _MAX_WORD][:MAX_WORDS]
     begins, goes_on = Counter[str](), Counter[str]()
     for word in counts:
-        for start in range(min(len(word), MAX_WORD)):
+        for start in range(min(len(word), _MAX_WORD)):
             for stop in range(start + 1, min(len(word), start + MAX_PIECE) + 1):
                 (goes_on if start else begins)[word[start:stop]] += 1
     alphabet, known = sorted(set("".join(counts))), set(words)

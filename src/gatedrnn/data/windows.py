@@ -67,7 +67,7 @@ def varies(values: np.ndarray) -> np.ndarray:
     return varied
 
 
-EVALUATION_STEPS = 65_536
+_EVALUATION_STEPS = 65_536
 """Steps of all windows of an evaluation batch together, at most."""
 
 
@@ -185,7 +185,7 @@ class Windows:
 
     def in_batches(self, places: np.ndarray) -> Iterator[np.ndarray]:
         """Places in groups that are evaluated together."""
-        rows = max(1, EVALUATION_STEPS // (self.context + self.horizon))
+        rows = max(1, _EVALUATION_STEPS // (self.context + self.horizon))
         return (places[start : start + rows] for start in range(0, len(places), rows))
 
     def all_places(self, most: int) -> np.ndarray:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:  # imported where a cluster is asked for
     from submitit import Job
     from submitit.helpers import DelayedSubmission
 
-KILLS = Path("/proc/vmstat")
+_KILLS = Path("/proc/vmstat")
 """The file in which Linux counts the processes that it has killed for want of memory."""
 
 
@@ -157,7 +157,7 @@ def _work(task: Task) -> Report:
 def _killed_for_memory() -> int:
     """The number of processes that the system has killed so far for want of memory; 0 where it does not count them."""
     try:
-        lines = KILLS.read_text().splitlines()
+        lines = _KILLS.read_text().splitlines()
     except OSError:
         return 0
     return next((int(line.split()[1]) for line in lines if line.startswith("oom_kill ")), 0)
@@ -167,7 +167,7 @@ FOLDER = "jobs"
 """The folder in the driver's folder of what jobs are sent, and of what they have printed."""
 MINUTES = 24 * 60
 """The minutes of a job, unless `timeout_min` says otherwise; a run that takes longer goes on in another job."""
-TIMES_OUT = 1000
+_TIMES_OUT = 1000
 """Jobs that one run may take."""
 SECONDS_BETWEEN_LOOKS = 0.1
 
@@ -195,7 +195,7 @@ class OnSlurm:
         """Make submitit's executor, whose files are below the driver's folder."""
         import submitit
 
-        of_engine = {f"{self.cluster}_max_num_timeout": TIMES_OUT, f"{self.cluster}_python": PYTHON}
+        of_engine = {f"{self.cluster}_max_num_timeout": _TIMES_OUT, f"{self.cluster}_python": PYTHON}
         self._executor = submitit.AutoExecutor(folder / FOLDER, cluster=self.cluster, **of_engine)
         array = {} if self.jobs is None else {"slurm_array_parallelism": self.jobs}
         try:
@@ -277,7 +277,7 @@ class _Work:
 
 TOKEN = Path.home() / ".ray" / "auth_token"
 """The file of the token by which nodes and drivers of a cluster know each other."""
-SECONDS_TO_ANSWER = 10.0
+_SECONDS_TO_ANSWER = 10.0
 """The time that a cluster has to answer a call."""
 
 
@@ -337,7 +337,7 @@ class OnRay:
         if not (host and port.isdigit()):
             raise UsageError(f"--on {self.on}: must be ray:HOST:PORT, as ray:10.0.0.1:6379")
         try:
-            socket.create_connection((host, int(port)), SECONDS_TO_ANSWER).close()
+            socket.create_connection((host, int(port)), _SECONDS_TO_ANSWER).close()
         except (OSError, OverflowError) as error:
             raise NoCluster(f"--on {self.on}: no cluster can be reached ({error})") from error
 

@@ -109,9 +109,9 @@ HERE = Here()
 
 PROGRESS = "progress.json"
 """The file in a run's folder of the progress that its worker reports."""
-SECONDS_BETWEEN_REPORTS = 1.0
+_SECONDS_BETWEEN_REPORTS = 1.0
 """The seconds between reports of a worker's progress."""
-MUST_AGREE = ("gatedrnn", "torch")
+_MUST_AGREE = ("gatedrnn", "torch")
 """Packages that a worker must have in the driver's version, for the same bits."""
 _begun = False  # whether this process has had a task before
 
@@ -196,7 +196,7 @@ class _Telling:
     def __call__(self, progress: Progress) -> None:
         if time.monotonic() < self.next and not progress.doing:
             return
-        self.next = time.monotonic() + SECONDS_BETWEEN_REPORTS
+        self.next = time.monotonic() + _SECONDS_BETWEEN_REPORTS
         write_whole(self.path, json.dumps(progress))
 
 
@@ -210,7 +210,7 @@ def _since_start() -> float:
 
 
 def _versions() -> dict[str, str]:
-    return {"python": platform.python_version().rpartition(".")[0], **{name: version(name) for name in MUST_AGREE}}
+    return {"python": platform.python_version().rpartition(".")[0], **{name: version(name) for name in _MUST_AGREE}}
 
 
 def _check_like_driver(task: Task) -> None:

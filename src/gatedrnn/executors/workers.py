@@ -32,13 +32,13 @@ from gatedrnn.training.result import RunResult
 from gatedrnn.training.settings import RunSettings
 
 LOG = logging.getLogger("gatedrnn")
-LOST_AT_MOST = 3
+_LOST_AT_MOST = 3
 """Times that a run whose worker was lost is submitted again."""
 SECONDS_BETWEEN_LOOKS = 0.5
 """The seconds between two looks at the progress of runs."""
-SECONDS_TO_STOP = 60.0
+_SECONDS_TO_STOP = 60.0
 """The seconds that runs have to save after they were asked to stop."""
-SECONDS_TO_APPEAR = 60.0
+_SECONDS_TO_APPEAR = 60.0
 """The seconds that a file may take from a worker to the driver: file systems of clusters keep what a folder holds for a
 while."""
 Job: TypeAlias = Any
@@ -105,7 +105,7 @@ class Beyond(NamedTuple):
 class Workers:
     """The executor over an engine.
 
-    A run whose worker is lost is submitted again, `LOST_AT_MOST` times, and resumes from its checkpoint. One that runs
+    A run whose worker is lost is submitted again, `_LOST_AT_MOST` times, and resumes from its checkpoint. One that runs
     out of memory is submitted once more, when no other is under way.
     """
 
@@ -175,7 +175,7 @@ class _Drive:
     def stop(self) -> None:
         """Have the runs under way save and end, and see that they have."""
         self.engine.stop(self.under_way)
-        last = time.monotonic() + SECONDS_TO_STOP
+        last = time.monotonic() + _SECONDS_TO_STOP
         while self.under_way and time.monotonic() < last:
             for job in self.engine.wait(self.under_way, SECONDS_BETWEEN_LOOKS):
                 del self.under_way[job]
@@ -207,9 +207,9 @@ class _Drive:
                 self.without_memory.add(name)
                 self.alone.append(name)
                 return
-            case WorkerLost() | Interrupted() if self.lost[name] < LOST_AT_MOST:
+            case WorkerLost() | Interrupted() if self.lost[name] < _LOST_AT_MOST:
                 self.lost[name] += 1
-                LOG.warning("%s; it is submitted again, %d of %d times", fault, self.lost[name], LOST_AT_MOST)
+                LOG.warning("%s; it is submitted again, %d of %d times", fault, self.lost[name], _LOST_AT_MOST)
                 self.waiting.appendleft(name)
                 return
             case OutOfMemory() | WorkerLost() | Interrupted() | NonFiniteLoss():
@@ -224,7 +224,7 @@ class _Drive:
 
 def _result(folder: Path) -> RunResult:
     """The result of a run that a worker has ended, as soon as it is seen here."""
-    last = time.monotonic() + SECONDS_TO_APPEAR
+    last = time.monotonic() + _SECONDS_TO_APPEAR
     while (result := RunFolder(folder).finished()) is None:
         if time.monotonic() > last:
             raise WorkerDiffers(f"{folder}: its worker says that the run has ended, and its result is not there")

@@ -20,8 +20,8 @@ from gatedrnn.models import GatedRNNCache, GatedRNNForCausalLM
 from gatedrnn.models.modeling import GatedRNNPreTrainedModel
 from gatedrnn.records import written_together
 
-OPSET = 20
-INITIAL_STATE = "initial_state.npz"
+_OPSET = 20
+_INITIAL_STATE = "initial_state.npz"
 ALLOWED = 1e-5
 """Largest difference of a logit or a state from torch's, in units of the largest number there (1 at least)."""
 BATCH, STEPS = 3, 7  # of the check; others than the export's example, so that a fixed size shows
@@ -60,7 +60,7 @@ def export_onnx(model: GatedRNNForCausalLM, folder: Path) -> dict[str, float]:
     begun: dict[str, Any] = {name: state[0].numpy() for name, state in zip(names, beginning(model, 1), strict=True)}
     differences = {}
     with written_together(folder) as writing:
-        np.savez(writing / INITIAL_STATE, **begun)
+        np.savez(writing / _INITIAL_STATE, **begun)
         for name, graph in (("step", step), ("sequence", scanned_over_time(step))):
             path = writing / f"{name}.onnx"
             onnx.checker.check_model(graph)
@@ -140,7 +140,7 @@ def graph_of(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of torch's own workings
             program = torch.onnx.export(
-                module, example, dynamo=True, opset_version=OPSET, verbose=False, input_names=inputs,
+                module, example, dynamo=True, opset_version=_OPSET, verbose=False, input_names=inputs,
                 output_names=outputs, dynamic_shapes=dynamic_shapes,
             )  # fmt: skip
     finally:

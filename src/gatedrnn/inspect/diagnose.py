@@ -32,7 +32,7 @@ SHUT, OPEN = 0.05, 0.95
 BINS = 40
 DEAD = 1e-3
 """A channel is dead if its output varies less than this share of its layer's channels (root mean square)."""
-MAX_HALF_LIFE = 1e6
+_MAX_HALF_LIFE = 1e6
 """A longer half-life counts as endless: a decay of 1, but for rounding."""
 DRAWS = 8
 """Random directions of the backward pass: the mean of the squared gradients is that of the whole Jacobian."""
@@ -138,7 +138,7 @@ def from_text(path: Path, file: Path, text_column: str | None, rows: int, steps:
     return Inspected(model, _inputs_of_lanes(text, rows, steps), file.name)
 
 
-MODEL_INPUTS = ("input_ids", "input_values", "gaps")
+_MODEL_INPUTS = ("input_ids", "input_values", "gaps")
 """Names of the tensors that a model reads from a batch without padding."""
 
 
@@ -156,7 +156,7 @@ def _inputs_of_examples(examples: Examples, rows: int, steps: int) -> dict[str, 
     chosen = np.argsort(-examples.lengths, kind="stable")[:rows]
     steps = _check_steps(min(steps, int(np.median(examples.lengths[chosen]))))
     batch = examples.collate(chosen[examples.lengths[chosen] >= steps])
-    return {name: values[:, :steps] for name, values in batch.items() if name in MODEL_INPUTS}
+    return {name: values[:, :steps] for name, values in batch.items() if name in _MODEL_INPUTS}
 
 
 def _inputs_of_windows(model: Any, windows: Windows, rows: int, steps: int) -> dict[str, Tensor]:
@@ -222,7 +222,7 @@ def _diagnose_layer(title: str, module: RecurrentLayer, traced: Traced) -> Layer
     if traced.decay is not None:
         # The rate of a product of decays. A decay of 0 counts as one half: half is gone after such a step in any case.
         rate = traced.decay.abs().double().clamp(0.5, 1).log().mean((0, 1))
-        lives = torch.where(rate < math.log(0.5) / MAX_HALF_LIFE, math.log(0.5) / rate, torch.inf)
+        lives = torch.where(rate < math.log(0.5) / _MAX_HALF_LIFE, math.log(0.5) / rate, torch.inf)
         half_life = [None if life == torch.inf else life for life in lives.sort().values.tolist()]
         if kind_of(module.cell).tracking(module.cell) is SIGNED:
             negative = (traced.decay < 0).double().mean((0, 1)).sort().values.tolist()

@@ -16,7 +16,7 @@ from gatedrnn.layers import Path, RecurrentLayer
 from gatedrnn.registry import CELLS, CellChoice
 from gatedrnn.terminal import Console
 
-PAPER_RATIOS = {"mingru": ("gru", 2, 3), "minlstm": ("lstm", 3, 4)}
+_PAPER_RATIOS = {"mingru": ("gru", 2, 3), "minlstm": ("lstm", 3, 4)}
 """Gate weights of a minimal cell over those of the cell it comes from: 2/(3(1+a)) and 3/(4(1+a)), a = hidden/input."""
 
 
@@ -106,9 +106,9 @@ def _print(layer: RecurrentLayer, console: Console) -> None:
 
 def _against(cell: str, layer: RecurrentLayer) -> str:
     """The paper's ratio of gate weights, in one layer and direction."""
-    if cell not in PAPER_RATIOS:
+    if cell not in _PAPER_RATIOS:
         return ""
-    other, gates, others_gates = PAPER_RATIOS[cell]
+    other, gates, others_gates = _PAPER_RATIOS[cell]
     sizes = layer.input_size, layer.hidden_size
     mine, theirs = (gate_weights(CELLS[name].layer(*sizes, bias=False, device="meta")) for name in (cell, other))
     expansion = layer.hidden_size / layer.input_size

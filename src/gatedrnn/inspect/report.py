@@ -9,7 +9,7 @@ from gatedrnn.inspect.diagnose import BINS, DEAD, OPEN, SHUT, Diagnosis, LayerDi
 from gatedrnn.pages import COLOURS, GREY, environment_rows, plural, write_page
 from gatedrnn.terminal import Console
 
-ENDLESS = "endless"
+_ENDLESS = "endless"
 
 
 def write_report(diagnosis: Diagnosis, path: Path) -> Path:
@@ -86,7 +86,7 @@ def sentences(diagnosis: Diagnosis) -> list[str]:
 
 def _steps(life: float | None) -> str:
     if life is None:
-        return ENDLESS
+        return _ENDLESS
     return f"{life:,.1f}" if life < 100 else f"{life:,.0f}"
 
 
@@ -124,7 +124,7 @@ def _memory(diagnosis: Diagnosis) -> go.Figure:
         )  # fmt: skip
     figure.update_xaxes(title="share of the channels", tickformat=".0%")
     endless = any(None in lives for _, lives in decaying)
-    title = f"half-life, steps; {top:,.0f}: {ENDLESS}" if endless else "half-life, steps"
+    title = f"half-life, steps; {top:,.0f}: {_ENDLESS}" if endless else "half-life, steps"
     figure.update_yaxes(type="log", nticks=8, title=title)
     figure.update_layout(height=420, showlegend=True)
     return figure

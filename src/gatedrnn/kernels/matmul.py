@@ -17,7 +17,7 @@ from gatedrnn.kernels.backends import ONEDNN_LINEAR, observed
 from gatedrnn.machine import processor
 from gatedrnn.shapes import Features
 
-MIN_MULTIPLY_ADDS = 1 << 21
+_MIN_MULTIPLY_ADDS = 1 << 21
 """Multiply-adds from which a product makes up for the dearer call."""
 
 
@@ -110,7 +110,7 @@ def _by_onednn(x: Tensor, weight: Tensor) -> bool:
         x.dtype == torch.float32 == weight.dtype
         and x.is_cpu
         and x.dim() > 1
-        and x.numel() * len(weight) >= MIN_MULTIPLY_ADDS
+        and x.numel() * len(weight) >= _MIN_MULTIPLY_ADDS
         and has_faster()
         # Read at each call: a user may switch oneDNN off for a while (`torch.backends.mkldnn.flags`).
         and bool(torch.backends.mkldnn.enabled)

@@ -55,7 +55,7 @@ def operation(
     schema = f"({', '.join(fields)}) -> ({', '.join(['Tensor'] * results)})"
     registered: Any = torch.library.custom_op(f"gatedrnn::{name}", grouped(run), mutates_args=(), schema=schema)
     registered.register_fake(grouped(fake))
-    FLOPS[name] = grouped(flops)
+    _FLOPS[name] = grouped(flops)
     return registered
 
 
@@ -163,7 +163,7 @@ def elementwise(*_: Any, **__: Any) -> int:
     return 0
 
 
-FLOPS: dict[str, Callable[..., int]] = {}
+_FLOPS: dict[str, Callable[..., int]] = {}
 """Formulas by the operation's name below `torch.ops.gatedrnn`, from the shapes of its arguments."""
 
 
@@ -175,5 +175,5 @@ def register_flop_formulas() -> None:
     """
     from torch.utils.flop_counter import register_flop_formula
 
-    for name, formula in FLOPS.items():
+    for name, formula in _FLOPS.items():
         register_flop_formula(getattr(torch.ops.gatedrnn, name))(formula)

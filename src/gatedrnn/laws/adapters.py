@@ -22,11 +22,11 @@ from gatedrnn.laws.subject import SourceText, Subject, TextCall, evaluation_mode
 
 Askable: TypeAlias = "Subject | nn.Module | Callable[..., object] | str"
 """All that stands for a recurrent module: itself, what makes one, a word that names one."""
-INPUT = ("input_size", "input_dim", "in_features", "d_input", "dim", "d_model", "hidden_size", "width", "features")
+_INPUT = ("input_size", "input_dim", "in_features", "d_input", "dim", "d_model", "hidden_size", "width", "features")
 """Parameters of constructors that take the size of the input, the first of them that there is."""
 HIDDEN = ("hidden_size", "hidden_dim", "out_features", "d_hidden", "dim_hidden", "units")
 MASKS = ("mask", "attention_mask")
-ATTRIBUTES = ("input_size", "input_dim", "in_features", "d_input", "d_model", "dim")
+_ATTRIBUTES = ("input_size", "input_dim", "in_features", "d_input", "d_model", "dim")
 """Attributes of modules that say how many features they take."""
 RESETS = ("resets", "reset", "is_init", "episode_starts")
 
@@ -39,14 +39,14 @@ CELL = """def call(cell, x, state=None):
         state = cell(x_t, state)
         outputs.append(state[0] if isinstance(state, tuple) else state)
     return torch.stack(outputs, 1), state"""
-MAMBA = """def call(layer, x, state=None):
+_MAMBA = """def call(layer, x, state=None):
     state = state or __import__("types").SimpleNamespace(
         seqlen_offset=0, batch_size_offset=0, max_seqlen=4096, max_batch_size=len(x), key_value_memory_dict={})
     output = layer(x, inference_params=state)
     state.seqlen_offset += x.shape[1]
     return output, state"""
 """mamba_ssm's layers, whose cache is an object that counts the steps so far."""
-FLA = """def call(layer, x, state=None, mask=None):
+_FLA = """def call(layer, x, state=None, mask=None):
     cache, seen = state or (__import__("fla.models.utils").models.utils.Cache(), x[:, :0, 0].long())
     seen = torch.cat([seen, torch.ones_like(x[..., 0]).long() if mask is None else mask.long()], 1)
     output, _, cache = layer(x, attention_mask=seen, past_key_values=cache, use_cache=True)
@@ -135,7 +135,7 @@ def _constructor_arguments(cls: Callable[..., Any], name: str, input_size: int, 
     if is_torch:
         named = ["input_size", "hidden_size"]
     arguments = {"layer_idx": 0} if "layer_idx" in named else {}  # the place in a cache, of which there is one
-    input_name = next((key for key in INPUT if key in named), None)
+    input_name = next((key for key in _INPUT if key in named), None)
     if input_name is not None:
         arguments[input_name] = input_size
     hidden_name = next((key for key in HIDDEN if key in named and key != input_name), None)
@@ -158,7 +158,7 @@ def _subject_of_module(module: Any, name: str, features: int, source: SourceText
     if language_models.is_language_model(module):
         return language_models.of_model(module, name)
     features = next(
-        (getattr(module, key) for key in ATTRIBUTES if isinstance(getattr(module, key, None), int)), features
+        (getattr(module, key) for key in _ATTRIBUTES if isinstance(getattr(module, key, None), int)), features
     )
     parts = module.modules() if isinstance(module, nn.Module) else [module]
     bidirectional, failures = any(getattr(part, "bidirectional", False) is True for part in parts), []
@@ -199,9 +199,9 @@ def _call_forms(module: Any) -> Iterator[tuple[str, str, set[str]]]:
     if parameters := _parameters(module):
         # Calls with a cache come first: such a module also runs without one, but then carries no state.
         if "inference_params" in parameters:
-            yield "layer(x, inference_params=…)", MAMBA, {"state", "opaque"}
+            yield "layer(x, inference_params=…)", _MAMBA, {"state", "opaque"}
         if "past_key_values" in parameters:
-            yield "layer(x, past_key_values=…)", FLA, {"state", "opaque", "mask"}
+            yield "layer(x, past_key_values=…)", _FLA, {"state", "opaque", "mask"}
         keywords, flags, takes = "", "", {"state"}
         wanted = [key for key in parameters if re.fullmatch(r"return_\w*(hidden|state|cache)\w*", key)]
         keywords += "".join(f", {key}=True" for key in wanted)

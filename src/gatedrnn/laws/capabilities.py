@@ -12,7 +12,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 from gatedrnn.laws.case import as_results, worst_of
 from gatedrnn.laws.subject import Subject, is_plain
 
-PERTURBATION = 1e-9
+_PERTURBATION = 1e-9
 """A change of all parameters that float32 does not see: where outputs follow it in proportion, none is cast inside."""
 
 
@@ -39,7 +39,7 @@ def _computes_in_float64(subject: Subject) -> bool:
     x, run, outputs = subject.draw(2, 4, 0), subject.run_of(), []
     parameters = [p for _, p in subject.parameters() if p.is_floating_point()]
     generator = torch.Generator().manual_seed(0)
-    perturbations = [PERTURBATION * torch.randn(p.shape, generator=generator, dtype=torch.float64) for p in parameters]
+    perturbations = [_PERTURBATION * torch.randn(p.shape, generator=generator, dtype=torch.float64) for p in parameters]
     originals = [p.clone() for p in parameters]
     for _ in range(3):
         outputs.append(run(x.clone())[0].double())

@@ -18,13 +18,13 @@ from gatedrnn.laws.laws import FINITE, FIRST, GENERATION, SAME_AGAIN, CaseSizes,
 from gatedrnn.laws.script import accepted
 from gatedrnn.laws.subject import Arguments, State, Subject, is_plain
 
-REFERENCE_STEPS = 64
+_REFERENCE_STEPS = 64
 """Steps up to which the table's tolerances hold as they are."""
 REFUSALS = (NotImplementedError, ValueError, AssertionError)
 """Exceptions by which a module may refuse a use, where it raises them itself; others are faults."""
-CHAOS_FACTOR = 1000
+_CHAOS_FACTOR = 1000
 """An error is the layer's own where it is so many times what a change of the inputs in their last digit makes."""
-SHRINK_STEPS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 40, 63)
+_SHRINK_STEPS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 40, 63)
 """Numbers of steps among which the smallest failing case is looked for."""
 WIDTHS = (1, 2, 4)
 Results = dict[str, Tensor]
@@ -117,7 +117,7 @@ class LawCase:
         perturbed = x * (1 + torch.finfo(x.dtype).eps)
         base, changed = (self._results(self.law.reference, inputs, arguments) for inputs in (x, perturbed))
         growth = worst_of(changed, base, self.subject.dtype, self.sizes.steps)
-        return fault.error < CHAOS_FACTOR * growth.error and growth.share > 1 / CHAOS_FACTOR
+        return fault.error < _CHAOS_FACTOR * growth.error and growth.share > 1 / _CHAOS_FACTOR
 
     def _inputs(self, seed: int) -> tuple[Tensor, Arguments]:
         """Draw the inputs, and the other arguments of both ways."""
@@ -171,7 +171,7 @@ class LawCase:
             until: the time of `time.monotonic` at which to give up.
         """
         least, usual = self.law.least, self.sizes
-        steps = sorted({*(n for n in SHRINK_STEPS if least.steps <= n < usual.steps), usual.steps})
+        steps = sorted({*(n for n in _SHRINK_STEPS if least.steps <= n < usual.steps), usual.steps})
         for subject, n, batch, pad in product(
             (*narrower, self.subject), steps, range(least.batch, usual.batch + 1), sorted({1, usual.pad})
         ):
@@ -246,7 +246,7 @@ def worst_of(
             return Fault(math.inf, 0.0, f"{key} has shape {tuple(got.shape)}, expected {tuple(want.shape)}")
         rate = tolerance.gradient if key.startswith("gradient") else tolerance.output
         # A tensor of zeros has no scale, and is held to that of 1.
-        scale = (max(_largest(want), 1e-3 * overall, least) or 1.0) * math.sqrt(max(1, steps / REFERENCE_STEPS))
+        scale = (max(_largest(want), 1e-3 * overall, least) or 1.0) * math.sqrt(max(1, steps / _REFERENCE_STEPS))
         error, allowed = _largest(got.detach().double() - want.detach().double()), 0.0 if exact else rate * scale
         if not math.isfinite(error) or not math.isfinite(allowed):
             return Fault(math.inf, 0.0, f"{key} holds values that are not finite")

@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-MAX_REASON = 400
+_MAX_REASON = 400
 """Characters at most of what another library's error says."""
-MAX_NAMES = 60
+_MAX_NAMES = 60
 """Names at most that a message lists."""
 
 
@@ -32,7 +32,7 @@ def summary(error: BaseException) -> str:
         >>> summary(ValueError("wrong field:\\n    cell"))
         'ValueError: wrong field: cell'
     """
-    return f"{type(error).__name__}: {' '.join(str(error).split())[:MAX_REASON]}".removesuffix(": ")
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:_MAX_REASON]}".removesuffix(": ")
 
 
 def unknown(what: str, name: str, names: Iterable[str]) -> InvalidSubject:
@@ -44,5 +44,5 @@ def unknown(what: str, name: str, names: Iterable[str]) -> InvalidSubject:
     """
     names = list(names)
     near = get_close_matches(name, names, n=1)
-    listed = f"there are {', '.join(names)}" if len(names) <= MAX_NAMES else f"there are {len(names)} others"
+    listed = f"there are {', '.join(names)}" if len(names) <= _MAX_NAMES else f"there are {len(names)} others"
     return InvalidSubject(f"there is no {what} {name!r}; " + (f"did you mean {near[0]!r}?" if near else listed))

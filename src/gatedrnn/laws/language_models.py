@@ -11,20 +11,20 @@ from torch import Tensor
 from gatedrnn.laws.errors import InvalidSubject, summary, unknown
 from gatedrnn.laws.subject import Module, Note, SourceText, Subject, TextCall
 
-IMPORTS = "import torch, transformers"
-CACHES = ("past_key_values", "cache_params", "state")
+_IMPORTS = "import torch, transformers"
+_CACHES = ("past_key_values", "cache_params", "state")
 
-CALL = """def call(layer, x, state=None, mask=None):
+_CALL = """def call(layer, x, state=None, mask=None):
     cache, seen = state or ({begin}, x[:, :0])
     seen = torch.cat([seen, torch.ones_like(x) if mask is None else mask.long()], 1)
     result = layer(x, {cache}=cache, attention_mask=seen, use_cache=True)
     return result.logits, ({after}, seen)"""
-UNMASKED = """def call(layer, x, state=None):
+_UNMASKED = """def call(layer, x, state=None):
     result = layer(x, {cache}=state and state[0], use_cache=True)
     return result.logits, (result.{cache}, x[:, :0])"""
 TRAINING = """def call(layer, x, state=None, mask=None):
     return layer(x, attention_mask=None if mask is None else mask.long(), use_cache=False).logits, None"""
-TRAINING_UNMASKED = """def call(layer, x, state=None):
+_TRAINING_UNMASKED = """def call(layer, x, state=None):
     return layer(x, use_cache=False).logits, None"""
 DOCUMENTS = """def call(layer, x, state=None, resets=None):
     if resets is None:
@@ -38,11 +38,11 @@ DOCUMENTS = """def call(layer, x, state=None, resets=None):
 
 
 TESTED = "5.23.0"
-"""The version of transformers of which `UNSUPPORTED` and `FAMILIES` are declared, and held by the tests."""
+"""The version of transformers of which `_UNSUPPORTED` and `_FAMILIES` are declared, and held by the tests."""
 
 _RIGHT_PADDING = Note("generation warns of padding on the right, and asks for the left", f"transformers {TESTED}")
 _FLATTENED = Note("documents in one row are left to the attention's code to keep apart", f"transformers {TESTED}")
-UNSUPPORTED: Mapping[str, Note] = {
+_UNSUPPORTED: Mapping[str, Note] = {
     "on after padding on the right": _RIGHT_PADDING, "resets": _FLATTENED, "resets, gradients": _FLATTENED,
 }  # fmt: skip
 """Uses that the library does not support for any family, by the name of the law."""
@@ -73,7 +73,7 @@ _INKLING = _ATTENTION | dict(
     moe_intermediate_size=64, n_routed_experts=4, num_experts_per_tok=2, layer_types=["hybrid_sliding", "hybrid"],
 )  # fmt: skip
 
-FAMILIES: Mapping[str, Mapping[str, Any]] = {
+_FAMILIES: Mapping[str, Mapping[str, Any]] = {
     "bailing_hybrid": _LATENT,
     "bamba": _DENSE | _MAMBA2 | dict(attn_layer_indices=[1]),
     "falcon_h1": _DENSE | _MAMBA2 | dict(mamba_d_ssm=64),
@@ -148,32 +148,32 @@ def is_language_model(module: object) -> bool:
 def of_model(model: Module, name: str) -> Subject:
     """Return the subject of a language model: its cache, its mask, and its generation."""
     parameters = inspect.signature(type(model).forward).parameters
-    key, masked = next((key for key in CACHES if key in parameters), None), "attention_mask" in parameters
+    key, masked = next((key for key in _CACHES if key in parameters), None), "attention_mask" in parameters
     if key is None:
         raise InvalidSubject(f"{type(model).__name__} takes no cache: it is no recurrent model that verify knows")
     with torch.no_grad():
         # A trial call: only its result tells whether a model returns its cache.
         result = model(torch.zeros(1, 2, dtype=torch.long), use_cache=True)
     if not masked:
-        text = UNMASKED.format(cache=key)
+        text = _UNMASKED.format(cache=key)
     elif getattr(result, key, None) is None:  # it keeps the cache that it is given
-        text = CALL.format(cache=key, begin="transformers.DynamicCache(config=layer.config)", after="cache")
+        text = _CALL.format(cache=key, begin="transformers.DynamicCache(config=layer.config)", after="cache")
     else:
-        text = CALL.format(cache=key, begin="None", after=f"result.{key}")
+        text = _CALL.format(cache=key, begin="None", after=f"result.{key}")
     # What the collator of documents hands over is passed by name, or as keywords.
     flattened = {"position_ids", "cu_seq_lens_q", "cu_seq_lens_k", "seq_idx"} <= parameters.keys()
     takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
     others = {"resets": DOCUMENTS} if flattened or takes_any else {}
-    others |= {"training": TRAINING if masked else TRAINING_UNMASKED}
+    others |= {"training": TRAINING if masked else _TRAINING_UNMASKED}
     has = {
         "mask": masked, "prefill": key == "past_key_values",
         "reorder": key == "past_key_values" or hasattr(getattr(result, key, None), "reorder_cache"),
     }  # fmt: skip
     return Subject(
-        model, TextCall(text, IMPORTS), vocabulary=int(model.config.get_text_config().vocab_size), name=name,
-        entry=f"{type(model).__name__}({key}=…)", generate=generate, notes=UNSUPPORTED, block=CHUNK,
+        model, TextCall(text, _IMPORTS), vocabulary=int(model.config.get_text_config().vocab_size), name=name,
+        entry=f"{type(model).__name__}({key}=…)", generate=generate, notes=_UNSUPPORTED, block=CHUNK,
         takes=frozenset({"state", "opaque", "generate", *(ability for ability, holds in has.items() if holds)}),
-        others={use: TextCall(other, IMPORTS) for use, other in others.items()},
+        others={use: TextCall(other, _IMPORTS) for use, other in others.items()},
     )  # fmt: skip
 
 
@@ -189,7 +189,7 @@ def families() -> tuple[str, ...]:
     """Return the declared model types that the installed transformers has."""
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
-    return tuple(kind for kind in FAMILIES if kind in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES)
+    return tuple(kind for kind in _FAMILIES if kind in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES)
 
 
 def family(kind: str) -> Subject:
@@ -207,14 +207,14 @@ def family(kind: str) -> Subject:
         raise InvalidSubject(f"{kind} names weights to download, and verify makes small random ones: name a model type")
     if kind not in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:
         raise unknown("causal language model in transformers", kind, MODEL_FOR_CAUSAL_LM_MAPPING_NAMES)
-    if kind not in FAMILIES:
+    if kind not in _FAMILIES:
         raise InvalidSubject(
-            f"{kind} is not among the families that recur in transformers {TESTED}: {', '.join(FAMILIES)}; "
+            f"{kind} is not among the families that recur in transformers {TESTED}: {', '.join(_FAMILIES)}; "
             "name a function that makes another: FILE.py:FUNCTION"
         )
-    fields = ", ".join(f"{key}={value!r}" for key, value in FAMILIES[kind].items())
+    fields = ", ".join(f"{key}={value!r}" for key, value in _FAMILIES[kind].items())
     configuration = f"transformers.{CONFIG_MAPPING[kind].__name__}({fields})"
-    source = SourceText(IMPORTS, f"layer = transformers.AutoModelForCausalLM.from_config({configuration})")
+    source = SourceText(_IMPORTS, f"layer = transformers.AutoModelForCausalLM.from_config({configuration})")
     try:
         subject = of_model(source.make(), f"transformers:{kind}")
     except InvalidSubject:
@@ -224,4 +224,4 @@ def family(kind: str) -> Subject:
         raise InvalidSubject(
             f"{kind} is declared for transformers {TESTED}, and {has} does not make it: {summary(error)}"
         ) from error
-    return replace(subject, source=source, width=FAMILIES[kind]["hidden_size"])
+    return replace(subject, source=source, width=_FAMILIES[kind]["hidden_size"])

@@ -13,18 +13,18 @@ from gatedrnn.laws import modes
 from gatedrnn.laws.laws import GENERATION, CaseSizes, Law, Way
 from gatedrnn.laws.subject import Arguments, Call, SourceText, Subject, TextCall
 
-GENERATE = (
+_GENERATE = (
     "generate = lambda x, mask=None, **options: layer.generate(x, attention_mask=torch.ones_like(x) if mask is None "
     "else mask.long(), max_new_tokens=6, do_sample=False, pad_token_id=0, eos_token_id=None, **options)"
 )
-GRADIENTS = (
+_GRADIENTS = (
     "expected, actual = (torch.autograd.grad(y.square().sum(), {leaves}, allow_unused=True, materialize_grads=True) "
     "for y in (expected, actual))"
 )
-RETURNING_STATE = (modes.whole, modes.itself, modes.in_chunks, modes.strided, modes.deep_copied, modes.pickled,
+_RETURNING_STATE = (modes.whole, modes.itself, modes.in_chunks, modes.strided, modes.deep_copied, modes.pickled,
          modes.saved, modes.trained, modes.left_as_it_was, modes.as_it_was)  # fmt: skip
 """Ways that return a state beside the outputs."""
-PLAIN_CALLS = (modes.whole, modes.itself)
+_PLAIN_CALLS = (modes.whole, modes.itself)
 """References that a script writes as a plain call."""
 
 
@@ -35,13 +35,13 @@ def script_of(
     if subject.source is None:
         return ""
     generates = law in GENERATION
-    quoted = _function_texts([law.way] if generates or law.reference in PLAIN_CALLS else [law.way, law.reference])
+    quoted = _function_texts([law.way] if generates or law.reference in _PLAIN_CALLS else [law.way, law.reference])
     keywords = {key: _literal(value) for key, value in arguments.items()}
     named = {"more": law.more, "state": law.given_state, "generate": generates}
     keywords |= {name: name for name, wanted in named.items() if wanted}
     way, reference = _call_text(law, law.way, keywords), _call_text(law, law.reference, keywords)
     if generates:
-        checks = [GENERATE, f"print({way}.max().item())  # 0 expected"]
+        checks = [_GENERATE, f"print({way}.max().item())  # 0 expected"]
     else:
         largest = "print(max((a - b).abs().max().item() for a, b in zip(actual, expected)))  # 0 expected"
         checks = [*_comparison_lines(subject, law, way, reference, gradients), largest]
@@ -75,19 +75,19 @@ def _input_lines(subject: Subject, law: Law, sizes: CaseSizes, gradients: bool, 
 def _call_text(law: Law, function: Way, keywords: dict[str, str]) -> str:
     """Return the call of a way, or of the module itself."""
     name, first = function.__name__, "call, layer, x" if law.of_module else "run, x"
-    if function in PLAIN_CALLS:
+    if function in _PLAIN_CALLS:
         name, first = ("call", "layer, x") if law.of_module else ("run", "x")
     return f"{name}({', '.join([first, *(f'{key}={value}' for key, value in accepted(function, keywords).items())])})"
 
 
 def _comparison_lines(subject: Subject, law: Law, way: str, reference: str, gradients: bool) -> list[str]:
     """Return the lines that run both ways, the reference first, as they ran here."""
-    outputs = [f"{text}[0]" if function in RETURNING_STATE else text
+    outputs = [f"{text}[0]" if function in _RETURNING_STATE else text
                for function, text in ((law.reference, reference), (law.way, way))]  # fmt: skip
     if gradients:
         leaves = "[*layer.parameters()]" if subject.vocabulary else "[x, *layer.parameters()]"
-        return [f"expected, actual = {', '.join(outputs)}", GRADIENTS.format(leaves=leaves)]
-    states = {law.way, law.reference} <= set(RETURNING_STATE) and "opaque" not in subject.abilities()
+        return [f"expected, actual = {', '.join(outputs)}", _GRADIENTS.format(leaves=leaves)]
+    states = {law.way, law.reference} <= set(_RETURNING_STATE) and "opaque" not in subject.abilities()
     if states:
         return [f"expected, actual = map(torch.utils._pytree.tree_leaves, ({reference}, {way}))"]
     return [f"expected, actual = [{outputs[0]}], [{outputs[1]}]"]

@@ -27,9 +27,9 @@ SEEDS, MIN_FAILURES = (1, 2, 3, 4, 5), 2
 """Seeds of inputs. A law holds where it holds on the first of them. Where it does not, all are drawn, and it fails
 where it fails on two: a value beside a threshold, which rounding moves across it, accuses no sound layer."""
 LENGTHS = (10, 100, 1000)
-MIN_BEGIN = 30
+_MIN_BEGIN = 30
 """Seconds that a module may take, at least, to be made and called for the first time."""
-UNMET_NEEDS = {
+_UNMET_NEEDS = {
     "state": "it is run in both directions, or carries no state",
     "mask": "it takes no mask",
     "packed": "it takes no PackedSequence",
@@ -83,7 +83,7 @@ def check(
     # Laws ask for gradients, whatever mode the caller is in; warnings of others' modules are not ours to show.
     with torch.inference_mode(False), torch.random.fork_rng(devices=[]), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        first_call = partial(_first_call, title, max(seconds, MIN_BEGIN), ends_process)
+        first_call = partial(_first_call, title, max(seconds, _MIN_BEGIN), ends_process)
         single = first_call(lambda: subject_of(subject, input_size=input_size, hidden_size=hidden_size))
         with evaluation_mode(single.module):
             first_call(lambda: _check_call(single))
@@ -220,7 +220,7 @@ class _Suite:
         """Return why a law cannot be asked; empty where it can."""
         for need in law.needs:
             if need not in self.abilities:
-                return UNMET_NEEDS[need]
+                return _UNMET_NEEDS[need]
         if gradients and "plain state" not in self.abilities and "state" in law.needs:
             return "gradients through a cache, an object of its own, are not asked"
         if gradients and not self.double.parameters() and self.double.vocabulary:

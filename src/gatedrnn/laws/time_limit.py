@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from gatedrnn.laws.errors import TimeLimitExceeded
 
-GRACE = 10
+_GRACE = 10
 """Seconds after which a process ends that does not come back from a call beyond Python's reach."""
 
 
@@ -33,7 +33,7 @@ def time_limit(seconds: float, *, what: str = "", ends_process: bool = False) ->
                 return
             # CPython raises it between two bytecodes: a call outside Python ends first, if it does.
             ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(TimeLimitExceeded))
-        if not done.wait(GRACE) and ends_process:
+        if not done.wait(_GRACE) and ends_process:
             print(f"gatedrnn: {what} does not return", file=sys.stderr, flush=True)
             os._exit(1)
 

@@ -140,15 +140,15 @@ def check_dtype(title: str, x: Tensor, weight: Tensor, error: type[Exception] = 
             f"{start} dtype ({x.dtype}) does not match weight dtype ({weight.dtype}). {_remedy(x.dtype, weight.dtype)}"
         )
     if weight.dtype.is_complex:
-        raise TypeError(f"{title}: layers compute with real numbers, got {weight.dtype}; {COMPLEX}")
+        raise TypeError(f"{title}: layers compute with real numbers, got {weight.dtype}; {_COMPLEX}")
 
 
-COMPLEX = "pass real and imaginary parts as features side by side, torch.view_as_real(x).flatten(-2)"
+_COMPLEX = "pass real and imaginary parts as features side by side, torch.view_as_real(x).flatten(-2)"
 
 
 def _remedy(dtype: torch.dtype, wanted: torch.dtype) -> str:
     if dtype.is_complex:
-        return f"Layers compute with real numbers: {COMPLEX}"
+        return f"Layers compute with real numbers: {_COMPLEX}"
     if not dtype.is_floating_point:
         return f"Ids need an embedding before the layer: nn.Embedding(...)(ids); counts and flags: input.to({wanted})"
     return f"Convert input: input.to({wanted}), or convert model: model.to({dtype})"

@@ -305,7 +305,7 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
             series, times = rows.unsqueeze(1), None if gaps is None else gaps.unsqueeze(1)
             masks = None if dropout_masks is None else dropout_masks.over_time()
             call = _Call(series, None, None, None, times)
-            series, state = self._run_stack(call, state, masks, BY_EQUATIONS)
+            series, state = self._run_stack(call, state, masks, _BY_EQUATIONS)
             result = series.squeeze(1), state
         output, state = result[0], self._cast_state(result[1], rows, wide_state)
         return (output if batched else output.squeeze(0)), self._as_hidden(state, batched)
@@ -560,7 +560,7 @@ class RecurrentLayer(RecurrentModule, Generic[HiddenT]):
         return states if len(states) > 1 else states[0]
 
 
-BY_EQUATIONS = Path("the step loop in torch", "a single step", in_torch_steps)
+_BY_EQUATIONS = Path("the step loop in torch", "a single step", in_torch_steps)
 """The execution path of a step by the equations of any cell."""
 
 

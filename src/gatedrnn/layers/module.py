@@ -36,7 +36,7 @@ from gatedrnn.layers.wrappers import PLAIN, Wrapper
 from gatedrnn.names import REGULARISERS
 from gatedrnn.shapes import Hidden, StateTuple, time_first
 
-TORCH_ARGUMENTS = {
+_TORCH_ARGUMENTS = {
     "proj_size": 0, "num_layers": 1, "bias": True, "batch_first": False, "dropout": 0.0, "bidirectional": False,
 }  # fmt: skip
 """Arguments of torch's layers with their defaults, in the order in which torch prints them."""
@@ -86,7 +86,7 @@ class RecurrentModule(nn.RNNBase):
     """The kernel that was found for the parameters as they were; see `kernel`."""
     weight_ih_l0: nn.Parameter  # for type checkers; all are registered in a loop
     weight_hr_l0: nn.Parameter
-    __constants__ = ["input_size", "hidden_size", *TORCH_ARGUMENTS]
+    __constants__ = ["input_size", "hidden_size", *_TORCH_ARGUMENTS]
 
     # RNNBase keeps a list of the weights and repairs it wherever one may have been replaced; nothing is kept here.
     _apply = nn.Module._apply
@@ -419,7 +419,7 @@ class RecurrentModule(nn.RNNBase):
         return output
 
     def extra_repr(self) -> str:
-        defaults = TORCH_ARGUMENTS | dict.fromkeys(REGULARISERS, 0.0) | {"layer_norm": False}
+        defaults = _TORCH_ARGUMENTS | dict.fromkeys(REGULARISERS, 0.0) | {"layer_norm": False}
         shown = [f"{k}={getattr(self, k)}" for k, v in defaults.items() if getattr(self, k) != v]
         shown += shown_options(self.cell)
         return ", ".join([f"{self.input_size}, {self.hidden_size}", *shown])

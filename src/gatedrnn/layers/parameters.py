@@ -13,19 +13,19 @@ from gatedrnn.layers.arguments import check_name, check_time_scale, why_refused
 from gatedrnn.layers.wrappers import PLAIN, Wrapper
 from gatedrnn.shapes import Channels
 
-TORCH_NAMES = ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr")
+_TORCH_NAMES = ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr")
 """Parameters that torch's layers have, in their order."""
 WEIGHT_INITS = ("torch", "fan-in", "xavier", "orthogonal")
 BIAS_INITS = ("torch", "zeros", "forget-one", "time-scales")
 AUTHORS = "authors"
 """The scheme of a cell's authors, for weights and for biases, if it is none of those."""
-DIAGONAL_BOUND = 0.1
-GAP_BOUND = 0.2
+_DIAGONAL_BOUND = 0.1
+_GAP_BOUND = 0.2
 """The bound of `weight_gap` over all gaps of a step: a decay by its mean has a half-life of seven gaps."""
-INITIAL_STATE_SPREAD = 0.5
-ALWAYS_KEPT = 2.0
+_INITIAL_STATE_SPREAD = 0.5
+_ALWAYS_KEPT = 2.0
 """The bias of a clamped decay that is to stay 1: so far beyond the bound that hardly any input brings it back."""
-MAX_TIME_SCALE = 64.0
+_MAX_TIME_SCALE = 64.0
 """The default of `longest_time_scale`, in steps."""
 
 
@@ -43,7 +43,7 @@ def shapes(
     by_name |= others
     by_name |= {"weight_norm": (rows,)} if layer_norm else {}
     # In torch's order, so that a list of parameters from `torch.nn` fits one by one.
-    first = [name for name in TORCH_NAMES if name in by_name]
+    first = [name for name in _TORCH_NAMES if name in by_name]
     last = [name for name in ("weight_norm", "initial_state") if name in by_name]
     between = [name for name in by_name if name not in (*first, *last)]
     return wrapper.stored({name: by_name[name] for name in (*first, *between, *last)})
@@ -107,11 +107,11 @@ def initialise(
         if getattr(weight, "_is_hf_initialized", False):
             continue  # transformers has loaded it, and its guard does not see into the slices below
         if name.startswith("bias"):
-            _fill_bias(cell, name, weight.detach(), hidden_size, bias_init, longest_time_scale or MAX_TIME_SCALE)
+            _fill_bias(cell, name, weight.detach(), hidden_size, bias_init, longest_time_scale or _MAX_TIME_SCALE)
         elif name == "weight_norm":
             nn.init.ones_(weight)
         elif name == "initial_state":
-            nn.init.normal_(weight, std=INITIAL_STATE_SPREAD)
+            nn.init.normal_(weight, std=_INITIAL_STATE_SPREAD)
         else:
             _fill_weight(cell, name, weight.detach(), hidden_size, weight_init, blocks)
 
@@ -129,7 +129,7 @@ def _fill_by(fill: Callable[[Mapping[str, Tensor]], None], weights: Mapping[str,
 
 def _fill_near_zero(weights: Mapping[str, Tensor]) -> None:
     for weight in weights.values():
-        nn.init.uniform_(weight, -DIAGONAL_BOUND, DIAGONAL_BOUND)
+        nn.init.uniform_(weight, -_DIAGONAL_BOUND, _DIAGONAL_BOUND)
 
 
 def _fill_weight(
@@ -139,7 +139,7 @@ def _fill_weight(
         bound = 1 / math.sqrt(hidden_size)
         nn.init.uniform_(weight, -bound, bound)
     elif name == "weight_gap":
-        nn.init.uniform_(weight, 0.0, GAP_BOUND / weight.shape[1])
+        nn.init.uniform_(weight, 0.0, _GAP_BOUND / weight.shape[1])
     elif scheme == "fan-in":
         bound = 1 / math.sqrt(weight.shape[1])
         nn.init.uniform_(weight, -bound, bound)
@@ -175,7 +175,7 @@ def _fill_bias(cell: Equations, name: str, bias: Channels, hidden_size: int, sch
                 block.sigmoid_()
             if facts.begins_with_kept:
                 blocks = block.view(cell.block_size, -1)
-                nn.init.constant_(blocks[:, : math.ceil(facts.begins_with_kept * blocks.shape[1])], ALWAYS_KEPT)
+                nn.init.constant_(blocks[:, : math.ceil(facts.begins_with_kept * blocks.shape[1])], _ALWAYS_KEPT)
 
 
 def spread_time_scales(bias: Channels, sign: int, longest: float) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields
 import torch
 from torch import Tensor
 
-MIN_LOG_WIDTH = math.log(0.2)
+_MIN_LOG_WIDTH = math.log(0.2)
 """The least of `widths`: a series that stands still narrows its intervals no further; they would take as long to widen
 again."""
 
@@ -56,7 +56,7 @@ class AdaptiveIntervals:
         level = torch.tensor(levels, device=values.device)
         exceeded = torch.where(level < 0.5, values < quantiles, values > quantiles).float()
         step = (self.rate * (exceeded - torch.minimum(level, 1 - level))).masked_fill(values.isnan(), 0.0)
-        return AdaptiveIntervals(self.rate, (self.widths + step).clamp(min=MIN_LOG_WIDTH))
+        return AdaptiveIntervals(self.rate, (self.widths + step).clamp(min=_MIN_LOG_WIDTH))
 
     def tensors(self) -> dict[str, Tensor]:
         """All of it by name."""

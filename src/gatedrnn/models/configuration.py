@@ -19,7 +19,7 @@ POOLINGS = {"last": 1, "mean": 1, "max": 1, "last-mean-max": 3}
 OptionValue: TypeAlias = bool | int | float | str
 OF_TRANSFORMERS = frozenset(vars(PreTrainedConfig()))
 """Attributes that every configuration of transformers has."""
-MIN_SIMILARITY = 0.7
+_MIN_SIMILARITY = 0.7
 """How like a field another name is that must be a slip of it; others are kept, as transformers keeps them."""
 RATES = ("token_dropout", "embedding_dropout", "dropout", "head_dropout", *REGULARISERS)
 
@@ -192,7 +192,7 @@ class GatedRNNConfig(PreTrainedConfig):
         fields = self.__dataclass_fields__
         # transformers keeps arguments that it does not know as attributes, a slip among them.
         for name in sorted(vars(self).keys() - fields - OF_TRANSFORMERS):
-            if get_close_matches(name, fields, 1, MIN_SIMILARITY):
+            if get_close_matches(name, fields, 1, _MIN_SIMILARITY):
                 raise ValueError(unknown("field", name, fields))
 
     def validate_structure(self) -> None:

@@ -12,9 +12,9 @@ from gatedrnn.shapes import Flags
 DOCUMENTS = ("position_ids", "seq_idx")
 """The arguments that say where documents begin in rows that hold several: the number of a step in its document, and of
 a step's document."""
-WITH_DOCUMENTS = ("cu_seq_lens_q", "cu_seq_lens_k", "max_length_q", "max_length_k")
+_WITH_DOCUMENTS = ("cu_seq_lens_q", "cu_seq_lens_k", "max_length_q", "max_length_k")
 """The arguments that repeat it for kernels of attention."""
-OF_ATTENTION = ("output_attentions", "cache_position", "return_dict")
+_OF_ATTENTION = ("output_attentions", "cache_position", "return_dict")
 """The arguments that every model is called with, and that only attention answers."""
 
 OF_GENERATE = ("tokenizer", "assistant_tokenizer")
@@ -27,7 +27,7 @@ def check_known(kwargs: Mapping[str, object], served: tuple[str, ...] = ()) -> N
     Raises:
         TypeError: another argument was given; a misspelt one would change nothing, and nobody would know.
     """
-    ignored = (*OF_ATTENTION, *(WITH_DOCUMENTS if any(kwargs.get(name) is not None for name in DOCUMENTS) else ()))
+    ignored = (*_OF_ATTENTION, *(_WITH_DOCUMENTS if any(kwargs.get(name) is not None for name in DOCUMENTS) else ()))
     for name, value in kwargs.items():
         if name not in (*served, *ignored):
             raise TypeError(f"forward() got an unexpected keyword argument {name!r}")

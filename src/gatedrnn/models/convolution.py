@@ -12,10 +12,10 @@ from gatedrnn.models.configuration import GatedRNNConfig
 from gatedrnn.shapes import Flags, Series
 
 KERNELS = (9, 5, 3)
-MOMENTUM = 0.1
+_MOMENTUM = 0.1
 """Share of a batch in the running mean and variance."""
-EPSILON = 1e-5
-MIN_DEVIATION = 1e-6
+_EPSILON = 1e-5
+_MIN_DEVIATION = 1e-6
 """Added to a deviation, which is 0 where a series does not vary; series of one set may differ a millionfold."""
 
 
@@ -53,10 +53,10 @@ class StepNorm(nn.Module):
             mean = (x * real).sum((0, 2)) / count
             variance = ((x - mean[:, None]).square() * real).sum((0, 2)) / count
             with torch.no_grad():
-                self.running_mean.lerp_(mean.to(self.running_mean.dtype), MOMENTUM)
-                self.running_variance.lerp_(variance.to(self.running_variance.dtype), MOMENTUM)
+                self.running_mean.lerp_(mean.to(self.running_mean.dtype), _MOMENTUM)
+                self.running_variance.lerp_(variance.to(self.running_variance.dtype), _MOMENTUM)
         # One factor and one offset a channel, so that the largest tensor is read and written once.
-        scale = self.weight * (variance + EPSILON).rsqrt()
+        scale = self.weight * (variance + _EPSILON).rsqrt()
         return x * scale[:, None] + (self.bias - mean * scale)[:, None]
 
 
@@ -90,4 +90,4 @@ def _standardised(x: Tensor, real: Tensor) -> Tensor:
     centred = x - (x * real).sum(2, keepdim=True) / count
     variance = (centred.square() * real).sum(2, keepdim=True) / count
     # Clamped, since the root of 0 has no gradient.
-    return centred / (variance.clamp(min=MIN_DEVIATION**2).sqrt() + MIN_DEVIATION)
+    return centred / (variance.clamp(min=_MIN_DEVIATION**2).sqrt() + _MIN_DEVIATION)

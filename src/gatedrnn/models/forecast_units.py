@@ -8,13 +8,13 @@ from torch import Tensor
 
 from gatedrnn.models.smoothing import filled, repeated
 
-MIN_RANGE = 1e-14
+_MIN_RANGE = 1e-14
 """The range of a window's values, in units of the largest, up to which they differ by no more than rounding."""
 LOGGED = 1.05, 1000.0
 """Ratios of the largest value of a window to the smallest, between which its logarithm is read."""
 BEYOND = 1.5
 """The logarithm by which a forecast may lie beyond all values of the window: 4.5 times the largest."""
-MIN_POSITIVE = 1e-300
+_MIN_POSITIVE = 1e-300
 
 
 @dataclass
@@ -47,16 +47,16 @@ class Scale:
         low_ratio, high_ratio = LOGGED
         logged = ((low > 0) & (high >= low_ratio * low) & (high <= high_ratio * low)).to(values.dtype) * logs
         # torch.where computes both branches: the clamp keeps the logarithm of an unused value finite.
-        transformed = torch.where(logged > 0, values.clamp(min=MIN_POSITIVE).log(), values)
+        transformed = torch.where(logged > 0, values.clamp(min=_MIN_POSITIVE).log(), values)
         count = seen.sum(1, keepdim=True)
         mean = transformed.nan_to_num().sum(1, keepdim=True) / count
         spread = ((transformed - mean).nan_to_num().square().sum(1, keepdim=True) / count).sqrt()
-        varies = (high - low > MIN_RANGE * torch.maximum(high.abs(), low.abs())) & (spread > 0)
+        varies = (high - low > _MIN_RANGE * torch.maximum(high.abs(), low.abs())) & (spread > 0)
         if fallback is None:
             fallback = torch.where(mean.abs() > 0, mean.abs(), 1.0)
         elif isinstance(fallback, Tensor):
             fallback = fallback.to(spread).view(-1, 1)
-        bounds = (torch.where(logged > 0, edge.clamp(min=MIN_POSITIVE).log() + beyond, math.copysign(math.inf, beyond))
+        bounds = (torch.where(logged > 0, edge.clamp(min=_MIN_POSITIVE).log() + beyond, math.copysign(math.inf, beyond))
                   for edge, beyond in ((low, -BEYOND), (high, BEYOND)))  # fmt: skip
         return cls(mean, torch.where(varies, spread, fallback), logged, *bounds)
 
@@ -72,7 +72,7 @@ class Scale:
     def normalise(self, values: Tensor) -> Tensor:
         """Values (batch, …) in the units of the window, float32."""
         mean, deviation, logged, low, high = self._shaped(values)
-        taken = torch.where(logged > 0, values.clamp(min=MIN_POSITIVE).log(), values)
+        taken = torch.where(logged > 0, values.clamp(min=_MIN_POSITIVE).log(), values)
         # Rounded to float32 after the mean is subtracted: of large values that alone keeps the digits that vary.
         return ((torch.minimum(torch.maximum(taken, low), high) - mean) / deviation).float()
 

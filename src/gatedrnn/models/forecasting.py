@@ -28,7 +28,7 @@ MIN_UNIT = 0.01
 SHARPNESS = 10.0
 """A new model weighs a smoother by its recent error, a step ahead, to the power of minus so much over the root of the
 steps ahead: of later steps it says less."""
-TYPICAL = 16.0
+_TYPICAL = 16.0
 """The sharpness for the errors that the configuration has for each step ahead."""
 
 
@@ -177,7 +177,7 @@ class ForecastHead(nn.Module):
         wide = torch.promote_types(states.dtype, torch.float32)
         typical, bands = (_table(numbers, states) for numbers in (self.config.typical_errors, self.config.bands))
         errors, change = (x.flatten(0, 1).to(wide) for x in (smoothed.errors, smoothed.change[:, -origins:]))
-        learned, usual = self._mixture_logits(states), None if typical is None else -TYPICAL * typical.t()
+        learned, usual = self._mixture_logits(states), None if typical is None else -_TYPICAL * typical.t()
         if trust != 1:  # a network in training is trusted whole, and its logits are the largest of its tensors
             learned, offsets = trust * learned, trust * offsets
         centre = mix(Mixture(learned, -SHARPNESS * errors, usual, *smoothed.forecast_terms()))

@@ -17,7 +17,7 @@ from gatedrnn.models.configuration import GatedRNNConfig
 from gatedrnn.ops import linear_scan
 from gatedrnn.shapes import Flags, Gaps, Series
 
-DECAY = 0.1
+_DECAY = 0.1
 """The decay of a new feature over one gap: a value that is not seen again has gone half the way to the mean after
 seven."""
 
@@ -99,7 +99,7 @@ class DecayedInputs(nn.Module):
 
     def reset_parameters(self) -> None:
         """Every feature decays slowly."""
-        nn.init.constant_(self.weight, DECAY)
+        nn.init.constant_(self.weight, _DECAY)
         nn.init.zeros_(self.bias)
 
     def forward(self, values: Series, seen: Tensor, gaps: Gaps) -> tuple[Series, Times]:

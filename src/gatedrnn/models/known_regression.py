@@ -17,19 +17,19 @@ from torch import Tensor
 
 KNOTS, ROWS_PER_KNOT = 4, 10
 """The most bends of a curve, at quantiles of its covariate; and the values for each bend of all curves together."""
-MOVING_AVERAGE = 0.9
+_MOVING_AVERAGE = 0.9
 """Both parameters of the airline model: of the level and of the season."""
-HALF_LIFE = 0.25
+_HALF_LIFE = 0.25
 """The part of a series after which a value counts half: effects change, with the time of year for one."""
 PENALTIES = (1e-3, 1e-2, 1e-1, 1.0)
 """Penalties of the ridge, in units of the variance of a feature."""
-FOLDS = 5
+_FOLDS = 5
 """Parts of the time, each left out once."""
-MIN_GAIN = 0.03
+_MIN_GAIN = 0.03
 """The share of the mean absolute error that the regression must remove from the parts left out: by chance alone it
 removes none, or 1 %."""
 MIN_ROWS, MAX_ROWS = 10, 100_000
-DECIMALS = 6
+_DECIMALS = 6
 """Decimals of the weights, so that they do not depend on the unit of the values by rounding."""
 
 
@@ -134,7 +134,7 @@ def fit_known_regression(
     weights = _ridge(folds, counts, targets, features / spread)
     if weights is None:
         return None
-    return _curves(relative, np.round(weights / spread, DECIMALS), bends, known, means, scales)
+    return _curves(relative, np.round(weights / spread, _DECIMALS), bends, known, means, scales)
 
 
 def _is_relative(series: np.ndarray, low: float, high: float) -> bool:
@@ -172,24 +172,24 @@ def _innovations(
     steps = slice(seen[0], seen[-1] + 1)
     filled = np.interp(np.arange(seen[0], seen[-1] + 1), seen, target[seen])
     both = np.diff(np.column_stack([filled, features[steps]]), axis=0)
-    denominators = [[1, -MOVING_AVERAGE]]
+    denominators = [[1, -_MOVING_AVERAGE]]
     if season > 1:
         both = both[season:] - both[:-season]
-        denominators.append([1, *[0] * (season - 1), -MOVING_AVERAGE])
+        denominators.append([1, *[0] * (season - 1), -_MOVING_AVERAGE])
     for denominator in denominators:
         # 1 / (1 - theta B) inverts the moving average: the difference less what its past errors explain.
         both = lfilter([1], denominator, both, axis=0) if len(both) else both
     observed = ~np.isnan(target[steps][-len(both) :]) if len(both) else np.empty(0, bool)
     position = np.arange(len(both)) / max(1, len(both))
-    folds, counts = (FOLDS * position).astype(int), 0.5 ** ((1 - position) / HALF_LIFE)
+    folds, counts = (_FOLDS * position).astype(int), 0.5 ** ((1 - position) / _HALF_LIFE)
     return folds[observed], counts[observed], both[observed, 0], both[observed, 1:]
 
 
 def _ridge(folds: np.ndarray, counts: np.ndarray, targets: np.ndarray, features: np.ndarray) -> np.ndarray | None:
     """The weights of the penalty with the smallest error on parts left out; None where none is small enough."""
-    size, rows, counted = features.shape[1], np.bincount(folds, counts, FOLDS), features * counts[:, None]
-    products = np.stack([counted[folds == fold].T @ features[folds == fold] for fold in range(FOLDS)])
-    sums = np.stack([counted[folds == fold].T @ targets[folds == fold] for fold in range(FOLDS)])
+    size, rows, counted = features.shape[1], np.bincount(folds, counts, _FOLDS), features * counts[:, None]
+    products = np.stack([counted[folds == fold].T @ features[folds == fold] for fold in range(_FOLDS)])
+    sums = np.stack([counted[folds == fold].T @ targets[folds == fold] for fold in range(_FOLDS)])
 
     def solved(chosen: np.ndarray, penalty: float) -> np.ndarray:
         # Times the rows: a penalty means the same for short and for long series.
@@ -197,13 +197,13 @@ def _ridge(folds: np.ndarray, counts: np.ndarray, targets: np.ndarray, features:
         return np.asarray(np.linalg.solve(ridge, sums[chosen].sum(0)))
 
     def error(penalty: float) -> float:
-        weights = np.stack([solved(np.arange(FOLDS) != fold, penalty) for fold in range(FOLDS)])
+        weights = np.stack([solved(np.arange(_FOLDS) != fold, penalty) for fold in range(_FOLDS)])
         return float((counts * np.abs(targets - (features * weights[folds]).sum(1))).sum())
 
     errors = [error(penalty) for penalty in PENALTIES]
-    if min(errors) > (1 - MIN_GAIN) * (counts * np.abs(targets)).sum():
+    if min(errors) > (1 - _MIN_GAIN) * (counts * np.abs(targets)).sum():
         return None
-    return solved(np.arange(FOLDS) >= 0, PENALTIES[int(np.argmin(errors))])
+    return solved(np.arange(_FOLDS) >= 0, PENALTIES[int(np.argmin(errors))])
 
 
 def _curves(

@@ -9,7 +9,7 @@ from torch.nn.functional import normalize
 from gatedrnn.models.configuration import GatedRNNConfig
 from gatedrnn.shapes import Flags
 
-MIN_NORM = 1e-12
+_MIN_NORM = 1e-12
 """Length of a text's features, for a text without any."""
 
 
@@ -88,7 +88,7 @@ class LinearPath(nn.Module):
         values = (1 + counts.to(self.idf.dtype).log()) * self.idf[feature]
         block = 2 * row + (feature >= self.one_length)
         squares = values.new_zeros(2 * len(ids)).index_add(0, block, values.square())
-        values = values / squares[block].sqrt().clamp(min=MIN_NORM)
+        values = values / squares[block].sqrt().clamp(min=_MIN_NORM)
         return values.new_zeros(len(ids), len(self.bias)).index_add(
             0, row, values.unsqueeze(1) * self.weight.t()[feature]
         )
@@ -99,7 +99,7 @@ class LinearPath(nn.Module):
         counts = counts.scatter_add(1, ids, torch.ones_like(ids, dtype=counts.dtype))[:, : self.features]
         values = torch.where(counts > 0, 1 + counts.clamp(min=1).log(), 0) * self.idf
         kinds = values[:, : self.one_length], values[:, self.one_length :]
-        return torch.cat([normalize(block, eps=MIN_NORM) for block in kinds], dim=1) @ self.weight.t()
+        return torch.cat([normalize(block, eps=_MIN_NORM) for block in kinds], dim=1) @ self.weight.t()
 
 
 class _SearchResult(NamedTuple):

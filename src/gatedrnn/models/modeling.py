@@ -36,7 +36,7 @@ from gatedrnn.shapes import Flags, Gaps, Hidden, Series, Step
 EMBEDDING_STD = 0.1
 """Spread of a new embedding: torch's 1 saturates gates, transformers' 0.02 leaves a small model little to work on."""
 
-INITIALISED = (
+_INITIALISED = (
     RecurrentLayer, ChannelScale, DecayedInputs, RandomConvolutions, ConvolutionPath, LinearPath, StepNorm, nn.Conv1d,
     nn.Linear, nn.LayerNorm,
 )  # fmt: skip
@@ -78,7 +78,7 @@ class GatedRNNPreTrainedModel(PreTrainedModel):
     @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:
         """torch's own initialisation for linear maps and norms, ours for recurrent layers, small normal embeddings."""
-        if isinstance(module, INITIALISED):
+        if isinstance(module, _INITIALISED):
             module.reset_parameters()
         elif isinstance(module, nn.Embedding):
             nn.init.normal_(module.weight, std=EMBEDDING_STD)

@@ -18,20 +18,20 @@ from gatedrnn.models.configuration import GatedRNNConfig
 from gatedrnn.models.inputs import ChannelScale
 from gatedrnn.shapes import Flags, Series, Step
 
-TAPS = 9
+_TAPS = 9
 """Steps that a kernel weighs."""
-KERNELS = tuple(combinations(range(TAPS), 3))
+KERNELS = tuple(combinations(range(_TAPS), 3))
 """The three taps of each kernel that weigh 2; the others weigh -1, so that all nine come to 0."""
-MAX_DILATIONS = 32
+_MAX_DILATIONS = 32
 MAX_CHANNELS = 9
 """Channels that a kernel adds up, at most."""
-EDGE = 1e-3
+_EDGE = 1e-3
 """Width of a threshold's soft edge in units of what is convolved: a share of time then moves as little as its values
 do, where that of a hard edge would jump by a step with the last bit. Units are each series' own, since series of one
 set may differ a millionfold."""
 MIN_UNIT = 1e-12
 """The unit of a series that is 0 throughout."""
-GOLDEN = (math.sqrt(5) + 1) / 2
+_GOLDEN = (math.sqrt(5) + 1) / 2
 """The golden ratio, whose multiples, modulo 1, spread quantiles evenly however many there are."""
 
 
@@ -42,9 +42,9 @@ def dilations_for(steps: int) -> list[int]:
         >>> dilations_for(60)
         [1, 2, 3, 4, 5, 6, 7]
     """
-    largest = max(1.0, (steps - 1) / (TAPS - 1))
+    largest = max(1.0, (steps - 1) / (_TAPS - 1))
     # The addend keeps a power of two that rounding left just below a whole number.
-    return sorted({int(2**exponent + 1e-9) for exponent in np.linspace(0, math.log2(largest), MAX_DILATIONS)})
+    return sorted({int(2**exponent + 1e-9) for exponent in np.linspace(0, math.log2(largest), _MAX_DILATIONS)})
 
 
 class RandomConvolutions(nn.Module):
@@ -97,7 +97,7 @@ class RandomConvolutions(nn.Module):
         ranks = torch.rand(maps, kernels, count, generator=generator).argsort(-1).argsort(-1)
         self.channels.copy_(ranks < numbers)
         rows = torch.randint(len(series), (maps, kernels), generator=generator)
-        quantiles = (torch.arange(1, self.size + 1, dtype=torch.float64) * GOLDEN % 1).view(self.thresholds.shape)
+        quantiles = (torch.arange(1, self.size + 1, dtype=torch.float64) * _GOLDEN % 1).view(self.thresholds.shape)
         for index in range(maps):
             for row in rows[index].unique().tolist():
                 chosen = rows[index] == row
@@ -129,11 +129,11 @@ class RandomConvolutions(nn.Module):
 
     def _convolved(self, view: Tensor, index: int) -> Tensor:
         """(batch, kernels, time) of (batch, channels, time)."""
-        taps = torch.full((len(KERNELS), TAPS), -1.0)
+        taps = torch.full((len(KERNELS), _TAPS), -1.0)
         taps.scatter_(1, torch.tensor(KERNELS), 2.0)
         weight = self.channels[index].unsqueeze(2) * taps.to(view).unsqueeze(1)
         dilation = self.dilations[index]
-        return conv1d(view, weight, padding=dilation * (TAPS // 2), dilation=dilation)
+        return conv1d(view, weight, padding=dilation * (_TAPS // 2), dilation=dilation)
 
 
 def _edge_width(view: Tensor, mask: Flags) -> Tensor:
@@ -142,7 +142,7 @@ def _edge_width(view: Tensor, mask: Flags) -> Tensor:
     count = real.sum(2, keepdim=True).clamp(min=1)
     centred = torch.where(real, view - view.sum(2, keepdim=True) / count, 0)
     variance = (centred.square().sum(2, keepdim=True) / count).mean(1, keepdim=True)
-    return (EDGE * variance.sqrt()).clamp(min=MIN_UNIT)
+    return (_EDGE * variance.sqrt()).clamp(min=MIN_UNIT)
 
 
 def _channels_first(series: Series, mask: Flags, differences: bool) -> Tensor:

@@ -10,7 +10,7 @@ from torch.nn.functional import avg_pool1d, pad
 
 from gatedrnn.models.constants import constant
 
-FORGETTING = 0.95
+_FORGETTING = 0.95
 """The factor by which a season counts less than the next one."""
 SEASON_STEPS = 8
 """Steps ahead whose season is an input."""
@@ -87,14 +87,14 @@ def _by_phase(new: Tensor, before: Tensor) -> Tensor:
     # Those of a stream are kept alone: windows come in many lengths.
     discounts = constant(_discounts, new, 1) if cycles == 1 else _discounts(new.device, cycles)
     padded = pad(new, (0, cycles * width - time)).unflatten(2, (cycles, width))
-    running = discounts @ padded + (FORGETTING * discounts[:, :1]) * before[:, :, None, :width]
+    running = discounts @ padded + (_FORGETTING * discounts[:, :1]) * before[:, :, None, :width]
     return torch.cat([before, running.flatten(2)[..., :time]], 2)
 
 
 def _discounts(device: torch.device, cycles: int) -> Tensor:
     """(cycles, cycles), lower triangular: how much a cycle counts in a later one."""
     age = torch.arange(cycles, device=device)
-    return (FORGETTING ** (age[:, None] - age).clamp(min=0)).tril()
+    return (_FORGETTING ** (age[:, None] - age).clamp(min=0)).tril()
 
 
 def _phases_ahead(device: torch.device, season: int, count: int) -> Tensor:

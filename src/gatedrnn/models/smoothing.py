@@ -17,22 +17,22 @@ from gatedrnn.kernels.backends import values_unknown
 from gatedrnn.models.constants import constant
 from gatedrnn.models.season_means import SEASON_STEPS, TINY, SeasonPast, season_of
 
-LEVEL_WEIGHTS = (0.1, 0.2, 0.35, 0.5, 0.75, 1.0)
+_LEVEL_WEIGHTS = (0.1, 0.2, 0.35, 0.5, 0.75, 1.0)
 """Weights of the newest value in simple exponential smoothing; with 1 the last value."""
-HALF_SLOPE = LEVEL_WEIGHTS[:-1]
+_HALF_SLOPE = _LEVEL_WEIGHTS[:-1]
 """Weights of the smoothers with half the slope of all values in the memory added: the Theta method."""
-LINE_WEIGHTS = (0.5, 0.65, 0.8, 0.9, 0.95)
+_LINE_WEIGHTS = (0.5, 0.65, 0.8, 0.9, 0.95)
 """Weights of a line by least squares, by which a value counts less than the next one; its slope is damped."""
-DAMPING = 0.85
-SMOOTHERS = len(LEVEL_WEIGHTS) + len(HALF_SLOPE) + 1 + len(LINE_WEIGHTS)
+_DAMPING = 0.85
+SMOOTHERS = len(_LEVEL_WEIGHTS) + len(_HALF_SLOPE) + 1 + len(_LINE_WEIGHTS)
 """The one is drift: the last value, and the mean change of the memory."""
 MEMORY, ERROR_STEPS = 120, 12
 """Steps that the filters look back; and those over which they are compared."""
-CHANGE_DECAY = 0.97
+_CHANGE_DECAY = 0.97
 """The factor by which a change counts less than the next one."""
 MIN_CHANGE = 1e-4
 """The unit of a series that does not change, in those of its window."""
-MAX_LAGS = 26
+_MAX_LAGS = 26
 FARTHEST = 1e18
 """The distance that features tell from larger ones, in mean changes: its square is a float32."""
 
@@ -164,7 +164,7 @@ def smoother_forecasts(levels: Tensor, slopes: Tensor, distances: Tensor, season
 
 def lags_of(periods: list[int]) -> int:
     """The number of last values that are inputs."""
-    return min(periods[0] + 2, MAX_LAGS)
+    return min(periods[0] + 2, _MAX_LAGS)
 
 
 def features_of(periods: list[int], horizon: int) -> int:
@@ -274,7 +274,7 @@ class _Filters:
         # Values and counts in one product.
         both, batch = _filtered(torch.cat([values, there]), constant(_memory_weights, values)), values.shape[0]
         of_values, of_there = both[:batch], both[batch:]
-        count, kinds, halved = len(LINE_WEIGHTS) + 1, len(LEVEL_WEIGHTS), len(HALF_SLOPE)
+        count, kinds, halved = len(_LINE_WEIGHTS) + 1, len(_LEVEL_WEIGHTS), len(_HALF_SLOPE)
         level = of_values[..., :kinds] / of_there[..., :kinds].clamp(min=TINY)
         y0, y1, _ = of_values[..., kinds:].split(count, 2)
         s0, s1, s2 = of_there[..., kinds:].split(count, 2)
@@ -332,15 +332,15 @@ def _memory_weights(device: torch.device) -> Tensor:
     (negative) and of 2; the last line weighs all values alike."""
     # Powers in float64, rounded once: age^2 times a small weight loses digits in float32.
     age = torch.arange(MEMORY, dtype=torch.float64, device=device)
-    levels = torch.stack([(1 - weight) ** age for weight in LEVEL_WEIGHTS])
-    lines = torch.stack([weight**age for weight in (*LINE_WEIGHTS, 1.0)])
+    levels = torch.stack([(1 - weight) ** age for weight in _LEVEL_WEIGHTS])
+    lines = torch.stack([weight**age for weight in (*_LINE_WEIGHTS, 1.0)])
     return torch.cat([levels, lines, -age * lines, age**2 * lines]).float().flip(1).t()
 
 
 def _change_weights(device: torch.device) -> Tensor:
     """(MEMORY - 1, 1): of the changes from one value to the next, the oldest first."""
     age = torch.arange(MEMORY - 1, dtype=torch.float64, device=device)
-    return (CHANGE_DECAY**age).float().flip(0).unsqueeze(1)
+    return (_CHANGE_DECAY**age).float().flip(0).unsqueeze(1)
 
 
 def _every_value(device: torch.device) -> Tensor:
@@ -356,8 +356,8 @@ def _every_change(device: torch.device) -> Tensor:
 def _slope_distances(device: torch.device, horizon: int) -> Tensor:
     """(SMOOTHERS, horizon): how many slopes lie between a level and a step ahead."""
     steps = torch.arange(1, horizon + 1, dtype=torch.float64, device=device)[None]
-    damped = DAMPING * (1 - DAMPING**steps) / (1 - DAMPING)
-    straight, bent = SMOOTHERS - len(LINE_WEIGHTS), len(LINE_WEIGHTS)
+    damped = _DAMPING * (1 - _DAMPING**steps) / (1 - _DAMPING)
+    straight, bent = SMOOTHERS - len(_LINE_WEIGHTS), len(_LINE_WEIGHTS)
     return torch.cat([steps.expand(straight, -1), damped.expand(bent, -1)]).float()
 
 

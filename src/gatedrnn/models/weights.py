@@ -21,7 +21,7 @@ SIZES = (
 """Fields that are a size of some tensor."""
 ALWAYS_ALLOWED = 1 << 16
 """A size that is allowed whatever the weights are: a field may have no part in a model."""
-ALWAYS_ALLOWED_LAYERS = 64
+_ALWAYS_ALLOWED_LAYERS = 64
 """Layers that are allowed whatever the weights are: transformers loads files that hold only some of them."""
 
 
@@ -48,7 +48,7 @@ def check_counts(place: Path) -> None:
     elements = sum(torch.Size(shape).numel() for shape in shapes.values())
     sizes = {name: config.get(name) for name in SIZES}
     sizes |= {f"linear_path: {name}": size for name, size in (config.get("linear_path") or {}).items()}
-    max_layers = max(ALWAYS_ALLOWED_LAYERS, len(shapes))
+    max_layers = max(_ALWAYS_ALLOWED_LAYERS, len(shapes))
     limits = [(name, config.get(name), max_layers) for name in COUNTS]
     limits += [(name, size, max(ALWAYS_ALLOWED, elements)) for name, size in sizes.items()]
     for name, size, limit in limits:

@@ -53,7 +53,7 @@ STEPS = 4
 
 MANY_STEPS = 50
 """Enough for the mean number of tokens of a step."""
-MEMORY_STEPS = 20
+_MEMORY_STEPS = 20
 """Training steps of one measurement of memory."""
 
 
@@ -121,7 +121,7 @@ def _measure(settings: RunSettings) -> float | None:
     before = _resident("VmRSS")
     if before is None:
         return None
-    _train(settings, min(MEMORY_STEPS, data.train.steps_per_epoch(settings.train.batch_size)))
+    _train(settings, min(_MEMORY_STEPS, data.train.steps_per_epoch(settings.train.batch_size)))
     peak = _resident("VmHWM")
     return None if peak is None else max(0.0, peak - before)
 

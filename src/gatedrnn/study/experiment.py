@@ -55,9 +55,9 @@ _RESTORE = "restore it, give another --output, or --fresh to start over"
 SPEED_SECONDS = 2.0
 """The seconds for which the speed of each contender is measured."""
 TORCH = "torch"
-PLAIN_OUTCOMES = "plain.npz"
+_PLAIN_OUTCOMES = "plain.npz"
 PLAIN = TypeAdapter(list[PlainFit])
-SPEEDS = TypeAdapter(dict[str, Speed])
+_SPEEDS = TypeAdapter(dict[str, Speed])
 STEPS = TypeAdapter(dict[str, int])
 MEMORY = TypeAdapter(dict[str, float | None])
 Made = TypeVar("Made")
@@ -201,7 +201,7 @@ class Comparison:
 
     def _speed(self, runs: dict[str, RunSettings], seconds: float) -> dict[str, Speed]:
         """The speed of each contender's training, all in turn; measured once."""
-        return _once(self.folder / "speed.json", SPEEDS, lambda: training_speed(runs, self.data, seconds))
+        return _once(self.folder / "speed.json", _SPEEDS, lambda: training_speed(runs, self.data, seconds))
 
     def check(self, *, fresh: bool) -> None:
         """Check that the folder is free, or holds this comparison: the same settings, the same data.
@@ -259,7 +259,7 @@ class Comparison:
 
     def plain(self) -> list[PlainFit]:
         """The task's plain baselines, fitted once."""
-        path, outcomes = self.folder / "plain.json", self.folder / PLAIN_OUTCOMES
+        path, outcomes = self.folder / "plain.json", self.folder / _PLAIN_OUTCOMES
         if not outcomes.exists():
             path.unlink(missing_ok=True)  # half of what is written here
 
@@ -310,7 +310,7 @@ class Comparison:
             **environment(),
         )
         outcomes = {name: outcomes_of(folder / name, data) for name in records}
-        of_plain = read_outcomes(folder / PLAIN_OUTCOMES)
+        of_plain = read_outcomes(folder / _PLAIN_OUTCOMES)
         outcomes |= {
             baseline.name: {split: of_plain[f"{baseline.name}/{split}"] for split in data.evaluation}
             for baseline in plain

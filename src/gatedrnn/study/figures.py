@@ -22,16 +22,16 @@ from gatedrnn.study.settings import BESIDE
 from gatedrnn.study.statistics import Estimate
 from gatedrnn.study.verdict import SAID, difference_in_words, plain_score, steps_below
 
-CONFUSABLE = 20
+_CONFUSABLE = 20
 """The most classes of which a confusion table is still legible."""
 SYMBOLS = {
     "baseline": "diamond", "layers": "circle", "params": "square", "multiply-adds": "triangle-up", "time": "pentagon",
 }  # fmt: skip
 PARAMETERS = "parameters of the recurrent core"
-HEIGHT = 420
+_HEIGHT = 420
 FAR = 5
 """A method this many times as far from the best as those that may be as good lies beyond the axis."""
-PLAIN_SYMBOLS = ("x", "cross", "star", "hourglass", "bowtie", "asterisk-open", "hash-open", "y-up-open")
+_PLAIN_SYMBOLS = ("x", "cross", "star", "hourglass", "bowtie", "asterisk-open", "hash-open", "y-up-open")
 
 
 DIFFERENCES = "Difference to the best"
@@ -56,7 +56,7 @@ def figures(results: ComparisonResults, curves: Curves | None, confusion: Confus
 
 def shows_confusion(results: ComparisonResults) -> bool:
     """Whether the task has classes, and few enough for a table."""
-    return 1 < len(results.data.label_names) <= CONFUSABLE
+    return 1 < len(results.data.label_names) <= _CONFUSABLE
 
 
 def _colours(results: ComparisonResults) -> dict[str, str]:
@@ -83,7 +83,7 @@ def _mark(results: ComparisonResults, row: ContenderResults | PlainScores) -> di
     """Colour and symbol, the same in every figure: plain baselines are crosses, in greys."""
     if isinstance(row, PlainScores):
         place = results.baseline.plain.index(row)
-        return {"color": GREY, "symbol": PLAIN_SYMBOLS[place % len(PLAIN_SYMBOLS)]}
+        return {"color": GREY, "symbol": _PLAIN_SYMBOLS[place % len(_PLAIN_SYMBOLS)]}
     return {"color": _colours(results)[row.cell], "symbol": SYMBOLS[row.match]}
 
 
@@ -252,7 +252,7 @@ def _against_price(results: ComparisonResults) -> go.Figure:
     figure.update_xaxes(title=next(iter(prices)), rangemode="tozero", type=scales[0])
     figure.update_yaxes(title=_title(results), **_within_bounds(results))
     menu = {"buttons": buttons, "x": 0, "xanchor": "left", "y": 1.04, "yanchor": "bottom"}
-    figure.update_layout(height=HEIGHT + 60, updatemenus=[menu])
+    figure.update_layout(height=_HEIGHT + 60, updatemenus=[menu])
     return figure
 
 
@@ -337,7 +337,7 @@ def _choice_of_axis(figure: go.Figure, xs: dict[str, list[list[float]]], first: 
         trace.x = values
     menu = {"buttons": buttons, "active": first, "x": 0, "xanchor": "left", "y": 1.04, "yanchor": "bottom"}
     figure.update_xaxes(title=title, rangemode="tozero")
-    figure.update_layout(height=HEIGHT + 60, updatemenus=[menu])
+    figure.update_layout(height=_HEIGHT + 60, updatemenus=[menu])
 
 
 def _confusion(results: ComparisonResults, confusion: Confusion) -> go.Figure:

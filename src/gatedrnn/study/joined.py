@@ -24,7 +24,7 @@ from gatedrnn.study.results import ComparisonResults
 from gatedrnn.study.statistics import ERROR, Array, Verdict
 from gatedrnn.study.verdict import listed, with_interval
 
-RESAMPLES = 9_999
+_RESAMPLES = 9_999
 """The most permutations of ranks that are drawn."""
 
 
@@ -57,7 +57,7 @@ class Joined:
         columns = tuple(self.ranks.T)
         test = permutation_test(
             columns, lambda *ranked: float(np.square([np.mean(ranks) for ranks in ranked]).sum()),
-            permutation_type="samples", alternative="greater", n_resamples=RESAMPLES, rng=0,
+            permutation_type="samples", alternative="greater", n_resamples=_RESAMPLES, rng=0,
         )  # fmt: skip
         return float(test.pvalue)
 
@@ -139,7 +139,7 @@ def _search(results: ComparisonResults) -> str:
     return "one recipe for all" if results.search is None else f"{results.search.asked} trials of each contender"
 
 
-RELATIONS: dict[Verdict, str] = {"better": "better than", "equivalent": "equivalent to", "worse": "worse than"}
+_RELATIONS: dict[Verdict, str] = {"better": "better than", "equivalent": "equivalent to", "worse": "worse than"}
 
 
 def sentences(joined: Joined) -> list[str]:
@@ -175,7 +175,7 @@ def _task_by_task(joined: Joined, best: str) -> str:
                 by_verdict[results.pair(best, name).verdict].setdefault(name, []).append(task)
     parts = [
         f"{relation} {listed([f'{name} on {listed(tasks)}' for name, tasks in by_verdict[word].items()])}"
-        for word, relation in RELATIONS.items()
+        for word, relation in _RELATIONS.items()
         if by_verdict[word]
     ]
     pairs = (len(joined.contenders) - 1) * len(joined.tasks)
@@ -189,7 +189,7 @@ def _plain(joined: Joined, best: str) -> str:
     by_word: dict[Verdict, list[str]] = {}
     for task, results in joined.tasks.items():
         by_word.setdefault(results.pair(best, results.best_plain().name).verdict, []).append(task)
-    relations = {**RELATIONS, "cannot tell": "not told from"}
+    relations = {**_RELATIONS, "cannot tell": "not told from"}
     where = [f"{relations[word]} it on {listed(by_word[word])}" for word in get_args(Verdict) if word in by_word]
     return f"Against the best plain baseline: {best} is {'; '.join(where)}."
 

@@ -17,7 +17,7 @@ from gatedrnn.trust import canonical_name
 
 MARKED, REFUSED = 0.01, 0.05
 """A mismatch above the first is marked in the report, above the second refused."""
-CHECKED_STEPS = 8
+_CHECKED_STEPS = 8
 """The steps of a sequence on which a backbone is checked not to look ahead."""
 
 
@@ -151,7 +151,7 @@ def _check_able(settings: CompareSettings, data: TaskData, cell: str) -> None:
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         model = _built(settings, data, cell, settings.contenders.hidden_size).eval()
         part = next(module for module in model.modules() if isinstance(module, BackbonePart))
-        x = torch.randn(1, CHECKED_STEPS, model.config.embedding_size)
+        x = torch.randn(1, _CHECKED_STEPS, model.config.embedding_size)
         other = torch.cat([x[:, :-1], -x[:, -1:]], dim=1)
         first, second = part.call(x, None), part.call(other, None)
     if not torch.allclose(first[:, :-1], second[:, :-1], atol=1e-4):

@@ -179,15 +179,15 @@ def _constant_outputs(data: TaskData, examples: Examples) -> list[np.ndarray]:
 
 SHARE = 0.2
 """The share of the run's training time for all baselines together."""
-MIN_SECONDS = 3.0
+_MIN_SECONDS = 3.0
 """The least seconds for all baselines, however short the run."""
-SECONDS_A_REFIT = 0.1
+_SECONDS_A_REFIT = 0.1
 """The seconds that a method of statsforecast takes for a window, about."""
 LONG = ("DLinear", "gradient boosting")
 """Left to `gatedrnn compare`: they are trained themselves, for longer than a short run."""
 WHOLE = 0.9
 """The least share of texts that are read whole; or the share of a run's steps after which is its end."""
-EARLY = 0.34
+_EARLY = 0.34
 """The share of a run's steps before which a best validation is early."""
 
 
@@ -247,8 +247,8 @@ def _beside(
     data: TaskData, metric: Metric, outcomes: Outcomes, threads: int, trained: float
 ) -> tuple[list[Plain], list[str]]:
     """Each baseline that begins in time, beside the run; and the names of all others."""
-    until = time.perf_counter() + max(MIN_SECONDS, SHARE * trained)
-    refits = int((until - time.perf_counter()) / SECONDS_A_REFIT)
+    until = time.perf_counter() + max(_MIN_SECONDS, SHARE * trained)
+    refits = int((until - time.perf_counter()) / _SECONDS_A_REFIT)
     fitted_methods, left_out = list[PlainBaseline](), list[str]()
     if isinstance(data.evaluation["test"], Examples):
         fitted_methods.append(constant(data))
@@ -302,7 +302,7 @@ def _of_length(folder: RunFolder, result: RunResult, settings: RunSettings) -> s
     flag, whole = ("total-steps", result.steps) if settings.train.total_steps else ("epochs", settings.train.epochs)
     if result.best_step == validated[-1]:
         return f"Validation was still improving at the last step: --{flag} {2 * whole}."
-    if result.best_step < EARLY * result.steps:
+    if result.best_step < _EARLY * result.steps:
         enough = max(1, math.ceil(1.5 * whole * result.best_step / result.steps))
         said = f"Validation was best at step {result.best_step:,} of {result.steps:,}, and worse since"
         return f"{said}: --{flag} {enough}."

@@ -11,7 +11,7 @@ HOLDS = 0.9
 the test at `FAR`, costs 0.03, and would decide the verdict."""
 FAR = 4096
 """The length up to which a task must be solved for the verdict `SOLVES`."""
-MIN_SEEDS = 3
+_MIN_SEEDS = 3
 """The fewest seeds of a median: of fewer it is one seed's, or lies between two."""
 SOLVES, LEARNS, FAILS = "solves", "learns", "fails"
 
@@ -101,8 +101,8 @@ def sentences(results: ProbeResults) -> list[str]:
         parts = [f"{words[kind]}: {', '.join(by_verdict[kind])}" for kind in words if kind in by_verdict]
         lines.append(f"{task} (trained at {answers.trained_at}; {answers.asks}): {'; '.join(parts)}.")
     seeds = len(results.settings.seeds)
-    if seeds < MIN_SEEDS:
-        few = f"too few to distinguish a difference from chance; give {MIN_SEEDS} or more with --seeds."
+    if seeds < _MIN_SEEDS:
+        few = f"too few to distinguish a difference from chance; give {_MIN_SEEDS} or more with --seeds."
         lines.append(f"{plural(seeds, 'seed')}: {few}")
     return lines
 

@@ -23,10 +23,10 @@ from gatedrnn.study.settings import CompareSettings, ContenderSettings, ProbeSet
 from gatedrnn.training.recipes import with_options, with_recipe
 from gatedrnn.training.settings import ModelSettings, TrainSettings
 
-MEASURE = "lstm"
+_MEASURE = "lstm"
 """The cell whose parameters, at the width of a task's recipe, all others are matched to."""
 LENGTHS = (256, 1024, 4096, 16_384, 65_536)
-SHORTER = LENGTHS[:3]
+_SHORTER = LENGTHS[:3]
 """The lengths where a row has few labels whatever its length: enough labels would take too many long rows."""
 SPEED_SECONDS = 1.0
 """The seconds for which the speed of each cell of a task is measured."""
@@ -105,7 +105,7 @@ def _run(
 
 
 def _comparison(settings: ProbeSettings, task: str) -> CompareSettings:
-    """The task's recipe, every cell with as many recurrent parameters as `MEASURE` has in it."""
+    """The task's recipe, every cell with as many recurrent parameters as `_MEASURE` has in it."""
     recipe = with_recipe(task, "contenders", ContenderSettings())
     cells = [with_options(task, cell) for cell in settings.cells]
     who = ContenderSettings(cells=cells, match=["params"], seeds=list(settings.seeds))
@@ -116,13 +116,13 @@ def _comparison(settings: ProbeSettings, task: str) -> CompareSettings:
         model=with_recipe(task, "model", ModelSettings()),
         train=with_recipe(task, "train", TrainSettings()),
     )
-    core = core_parameters(comparison, load_task(comparison.data), MEASURE, recipe.hidden_size)
+    core = core_parameters(comparison, load_task(comparison.data), _MEASURE, recipe.hidden_size)
     return comparison.model_copy(update={"contenders": who.model_copy(update={"core": core})})
 
 
 def _longer(settings: ProbeSettings, task: str) -> tuple[int, ...]:
     trained = with_recipe(task, "data", ProbeTask(task=task)).length
-    asked = settings.lengths or (SHORTER if PROBES[task].answers else LENGTHS)
+    asked = settings.lengths or (_SHORTER if PROBES[task].answers else LENGTHS)
     longer = tuple(sorted(length for length in asked if length > trained))
     if not longer:
         raise DataError(f"{task} is trained at {trained}: name one of --lengths above it")

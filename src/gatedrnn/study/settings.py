@@ -17,7 +17,7 @@ LADDERS = {
 """The ladders from the full cell to the minimal one."""
 BESIDE = {"gru": ("mgu",)}
 """Cells that are shown with a ladder without being a step of it."""
-INITIALISATION = {"weight_init": "fan-in", "bias_init": "time-scales"}
+_INITIALISATION = {"weight_init": "fan-in", "bias_init": "time-scales"}
 """The initialisation of every step, unless another is asked for: the cost of a removal must not include a change of
 initialisation. The biases are a spread of time scales, after the chrono initialisation that Tallec & Ollivier 2018
 (arXiv:1804.11188) gave LSTM and GRU."""
@@ -133,7 +133,7 @@ class CompareSettings(Settings):
 
     def run(self, cell: str, hidden_size: int, seed: int) -> RunSettings:
         """The settings of one run; all steps of a ladder have the same initialisation."""
-        schemes = INITIALISATION if self.contenders.ladder else {}
+        schemes = _INITIALISATION if self.contenders.ladder else {}
         unset = {name: scheme for name, scheme in schemes.items() if getattr(self.model, name) is None}
         return RunSettings(
             cell=cell, hidden_size=hidden_size, seed=seed, threads=self.threads,
@@ -141,7 +141,7 @@ class CompareSettings(Settings):
         )  # fmt: skip
 
 
-PROBE_TASKS = ("parity", "modular-addition", "s3", "mqar", "selective-copying")
+_PROBE_TASKS = ("parity", "modular-addition", "s3", "mqar", "selective-copying")
 PROBE_CELLS = ("lstm", "gru", "mingru", "minlstm", "signed-mingru", "block-orthogonal")
 
 
@@ -150,7 +150,7 @@ class ProbeSettings(Settings):
 
     cells: tuple[CellWord, ...] = PROBE_CELLS
     """Cells, each as wide as gives the same number of recurrent parameters."""
-    tasks: tuple[str, ...] = PROBE_TASKS
+    tasks: tuple[str, ...] = _PROBE_TASKS
     """Probes."""
     seeds: tuple[Seed, ...] = (0, 1, 2)
     """One run each; initialisation, data and their order follow from it."""

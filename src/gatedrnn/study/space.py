@@ -18,13 +18,13 @@ from gatedrnn.training.settings import CellWord, ModelSettings, RunSettings, Tra
 
 Value: TypeAlias = bool | int | float | str
 Edge: TypeAlias = Literal["lowest", "highest"]
-OF_TRAINING = (
+_OF_TRAINING = (
     "learning_rate", "batch_size", "weight_decay", "beta2", "clip", "warmup", "schedule", "average", "label_smoothing",
 )  # fmt: skip
-OF_MODEL = (
+_OF_MODEL = (
     "token_dropout", "embedding_dropout", "dropout", "head_dropout", *REGULARISERS, "longest_time_scale",
 )  # fmt: skip
-NEAR = 0.05
+_NEAR = 0.05
 """A value so near to an end of its range, as a part of it, lies at its edge."""
 DROPOUTS, DECAYS, FACTOR = (0.0, 0.7), (1e-4, 1.0), 10.0
 """The ranges of dropouts and of weight decay in the default space, and the factor by which the learning rate goes
@@ -79,7 +79,7 @@ class Dimension(Settings):
         if self.scale == "log":
             low, high, at = math.log(low), math.log(high), math.log(at)
         share = (at - low) / (high - low)
-        near = 0.0 if self.choices is not None else NEAR
+        near = 0.0 if self.choices is not None else _NEAR
         if share <= near:
             return None if from_zero else "lowest"
         return "highest" if share >= 1 - near else None
@@ -103,9 +103,9 @@ class Space(Settings):
         for where, dimensions in {"": self.shared, **self.contenders}.items():
             for name, dimension in dimensions.items():
                 place = f"{where}: {name}" if where else name
-                if name not in OF_TRAINING + OF_MODEL:
+                if name not in _OF_TRAINING + _OF_MODEL:
                     raise ValueError(
-                        f"{place}: no setting that is searched; there are {', '.join(OF_TRAINING + OF_MODEL)}"
+                        f"{place}: no setting that is searched; there are {', '.join(_OF_TRAINING + _OF_MODEL)}"
                     )
                 for value in dimension.ends():
                     _check_valid(place, name, value)
@@ -143,8 +143,8 @@ def draw(space: Space, run: RunSettings, seed: int, trial: int) -> Draw:
 
 def with_values(run: RunSettings, values: Mapping[str, Value]) -> RunSettings:
     """The run with these settings."""
-    model = {name: value for name, value in values.items() if name in OF_MODEL}
-    train = {name: value for name, value in values.items() if name in OF_TRAINING}
+    model = {name: value for name, value in values.items() if name in _OF_MODEL}
+    train = {name: value for name, value in values.items() if name in _OF_TRAINING}
     changed = {
         "model": ModelSettings.model_validate(run.model.model_dump() | model),
         "train": TrainSettings.model_validate(run.train.model_dump() | train),
@@ -163,7 +163,7 @@ def default_space(model: ModelSettings, train: TrainSettings) -> Space:
     }
     if train.weight_decay:
         shared["weight_decay"] = Dimension(low=DECAYS[0], high=DECAYS[1], scale="log")
-    for name in OF_MODEL:
+    for name in _OF_MODEL:
         if name.endswith("dropout") and getattr(model, name):
             shared[name] = Dimension(low=DROPOUTS[0], high=DROPOUTS[1])
     if model.longest_time_scale is not None:
@@ -219,7 +219,7 @@ def read_space(file: Path) -> Space:
 def _check_valid(place: str, name: str, value: Value) -> None:
     if name == "batch_size" and isinstance(value, float) and not value.is_integer():
         raise ValueError(f"{place}: must be whole, got {value}")
-    part = TrainSettings if name in OF_TRAINING else ModelSettings
+    part = TrainSettings if name in _OF_TRAINING else ModelSettings
     try:
         part.model_validate({name: _rounded(name, value)})
     except ValidationError as error:

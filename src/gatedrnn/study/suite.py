@@ -23,7 +23,7 @@ from gatedrnn.training.chosen import chosen
 from gatedrnn.training.recipes import recipe_of, with_options
 from gatedrnn.training.settings import ModelSettings, TrainSettings
 
-OF_SEARCH = ("trials", "space", "minutes", "search_seed")
+_OF_SEARCH = ("trials", "space", "minutes", "search_seed")
 
 
 def comparison_of_flags(flags: Mapping[str, object], threads: int) -> CompareSettings:
@@ -42,11 +42,11 @@ def comparison_of_flags(flags: Mapping[str, object], threads: int) -> CompareSet
     kinds: dict[str, type[Settings]] = {
         "data": TASKS[task], "contenders": ContenderSettings, "model": ModelSettings, "train": TrainSettings,
     }  # fmt: skip
-    known = [name for kind in kinds.values() for name in kind.model_fields] + [*OF_SEARCH]
+    known = [name for kind in kinds.values() for name in kind.model_fields] + [*_OF_SEARCH]
     for name in given:
         if name not in known:
             raise UsageError(unknown_name("setting", name.replace("_", "-"), [n.replace("_", "-") for n in known]))
-    search: dict[str, Any] = {name: given.pop(name) for name in OF_SEARCH if name in given}
+    search: dict[str, Any] = {name: given.pop(name) for name in _OF_SEARCH if name in given}
     if search.get("space") is not None:
         search["space"] = Path(str(search["space"]))
     if not isinstance(search.get("minutes"), int | float | None):

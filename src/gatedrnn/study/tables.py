@@ -20,7 +20,7 @@ from gatedrnn.terminal import Console
 from gatedrnn.training.outcomes import Outcomes
 from gatedrnn.training.result import Scores
 
-STRUCTURE = ("contender", "layers", "width", "core", "to baseline's", "total", "state")
+_STRUCTURE = ("contender", "layers", "width", "core", "to baseline's", "total", "state")
 LADDER = ("step", "removes", "core to step above", "score to step above", "speed to step above")
 SCORES = ("method", "test", "verdict", "seconds")
 FORECASTS = ("method", "mase", "mae", "smape", "weighted quantile loss", "coverage")
@@ -31,7 +31,7 @@ WORDS = ("contender", "method", "step", "removes", "verdict")
 def print_comparison(results: ComparisonResults, console: Console) -> None:
     """The main columns and the headline."""
     task = results.task
-    _print_table(f"{task}: structure", structure_rows(results), console, STRUCTURE)
+    _print_table(f"{task}: structure", structure_rows(results), console, _STRUCTURE)
     title = f"{task}: test {results.metric.name}, mean and 95 % interval"
     _print_table(title, score_rows(results), console, SCORES)
     if results.metric.name == "mase":

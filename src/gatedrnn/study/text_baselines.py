@@ -22,8 +22,8 @@ from gatedrnn.study.baseline import Fit, Fitted, answered, training_of
 from gatedrnn.training.metrics import IGNORED, judge
 from gatedrnn.training.outcomes import Outcomes
 
-ORDER = 5
-FALLBACK = np.array([0.0, 0.5, 1.0, 1.5])
+_ORDER = 5
+_FALLBACK = np.array([0.0, 0.5, 1.0, 1.5])
 """Discounts of counts 0, 1, 2 and above, where a text is too small for their estimates; KenLM's."""
 UNSEEN = -1
 
@@ -53,7 +53,7 @@ class NGramModel:
         array([0.41, 0.41, 0.41, 0.41, 0.41, 0.41, 0.41])
     """
 
-    def __init__(self, tokens: np.ndarray, vocabulary: int, order: int = ORDER) -> None:
+    def __init__(self, tokens: np.ndarray, vocabulary: int, order: int = _ORDER) -> None:
         self.vocabulary = vocabulary
         keys, counts, suffixes, numbers = [], [], [], np.zeros(len(tokens) + 1, np.int64)
         order = min(order, len(tokens))
@@ -118,15 +118,15 @@ def _discounts(counts: np.ndarray) -> np.ndarray:
     """The discounts of counts 0, 1, 2, and 3 or more."""
     n1, n2, n3, n4 = np.bincount(np.minimum(counts, 5), minlength=6)[1:5].tolist()
     if not (n1 and n2 and n3):
-        return FALLBACK
+        return _FALLBACK
     y = n1 / (n1 + 2 * n2)
     discounts = np.array([0.0, 1 - 2 * y * n2 / n1, 2 - 3 * y * n3 / n2, 3 - 4 * y * n4 / n3])
-    return discounts if (discounts[1:] > 0).all() and (discounts <= np.arange(4)).all() else FALLBACK
+    return discounts if (discounts[1:] > 0).all() and (discounts <= np.arange(4)).all() else _FALLBACK
 
 
 PENALTIES = (0.1, 1.0, 10.0)
 """The penalties of the ridge, chosen by leaving one out."""
-SURE = 10.0
+_SURE = 10.0
 """The score of a label that every training row has; with another sign of one that none has."""
 
 
@@ -245,7 +245,7 @@ def _outputs(model: Any, examples: Examples, features: Any, seen: np.ndarray, al
     scores = np.asarray(model.decision_function(features))
     if not examples.several:
         return list(scores if scores.ndim == 2 else np.stack([np.zeros(len(scores)), scores], axis=1))
-    outputs = np.tile(np.where(always, SURE, -SURE), (len(scores), 1))
+    outputs = np.tile(np.where(always, _SURE, -_SURE), (len(scores), 1))
     outputs[:, seen] = scores.reshape(len(scores), -1)
     return list(outputs)
 

@@ -27,7 +27,7 @@ from gatedrnn.training.settings import RunSettings
 
 FOLDER, ELAPSED = "trials", "search.json"
 SECONDS = TypeAdapter(list[float])
-CONFIDENCE = 0.95
+_CONFIDENCE = 0.95
 """The confidence of the bands of a tuning curve, at all numbers of trials at once."""
 
 
@@ -183,7 +183,7 @@ def tuning_curve(scores: list[float | None], score: Score) -> TuningCurve:
         warnings.simplefilter("ignore", RuntimeWarning)
         below, middle, above = EmpiricalDistribution.confidence_bands(
             values,
-            CONFIDENCE,
+            _CONFIDENCE,
             a=low,
             b=high,
             method="ld_equal_tailed",

@@ -119,9 +119,9 @@ def steps_below(results: ComparisonResults, match: str) -> list[tuple[ContenderR
 
 
 Row: TypeAlias = ContenderResults | PlainScores
-NOTICED = 1.1
+_NOTICED = 1.1
 """Times as fast: less is not worth a sentence."""
-NAMED = 3
+_NAMED = 3
 """The most contenders beside the best that a sentence names."""
 
 
@@ -214,7 +214,7 @@ def _named(rows: list[Row], results: ComparisonResults) -> str:
 
 def _few(names: list[str]) -> str:
     """The first, and how many more."""
-    return listed([*names[:NAMED], *([f"{len(names) - NAMED} more"] if len(names) > NAMED else [])])
+    return listed([*names[:_NAMED], *([f"{len(names) - _NAMED} more"] if len(names) > _NAMED else [])])
 
 
 def _cheapest(results: ComparisonResults, best: Row, beside: list[Row]) -> list[str]:
@@ -223,7 +223,7 @@ def _cheapest(results: ComparisonResults, best: Row, beside: list[Row]) -> list[
     seconds, most = results.seconds(cheapest.name), results.seconds(best.name)
     if most <= seconds:
         return [f"{best.name} is also the cheapest of them: {duration(most)} of training."]
-    if seconds * NOTICED > most:
+    if seconds * _NOTICED > most:
         return []
     which = f"{cheapest.name} is the cheapest of them" if len(beside) > 1 else f"{cheapest.name} is cheaper"
     return [f"{which}: {duration(seconds)} of training, {best.name} {duration(most)}."]

@@ -19,12 +19,12 @@ MONTHS = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
     "December",
 )  # fmt: skip
-MONTH_WORDS = ("Month", "MONTH", "Mon", "MON", "mon")
+_MONTH_WORDS = ("Month", "MONTH", "Mon", "MON", "mon")
 """The fields that name a month."""
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 LAST_OF_2000S, LAST_OF_2000S_IN_C = 29, 68
 """Years of two digits up to here follow 2000, the others 1900, as Excel and as C have it."""
-BEFORE_FIRST = 2000
+_BEFORE_FIRST = 2000
 """The number added to a year that counts from the first one of a table, 1-01: a year that dates can have."""
 
 
@@ -53,10 +53,10 @@ PATTERNS = (
 """Dates that are numbers, which nothing parts; of two that fit, the first."""
 CLOCK = re.compile(r"(?P<gap>[T ]+)(?P<hour>\d{1,2}):\d\d(?P<second>:\d\d)?(?:(?P<space> ?)(?P<half>[AP]M|[ap]m))?$")
 TOKEN = re.compile(r"\d+|[^\W\d_]+|[\W_]+")
-PREFIXES: Mapping[str, str] = {"Q": "quarter", "W": "week", "M": "month", "H": "halfyear"}
+_PREFIXES: Mapping[str, str] = {"Q": "quarter", "W": "week", "M": "month", "H": "halfyear"}
 """Letters beside a number that say what it is."""
-LITERALS = ("년", "월", "일", "FY", "CY")
-UNPADDED: Mapping[str, str] = {"month": "m", "day": "d", "hour": "h"}
+_LITERALS = ("년", "월", "일", "FY", "CY")
+_UNPADDED: Mapping[str, str] = {"month": "m", "day": "d", "hour": "h"}
 
 
 def patterns_of(text: str) -> Iterator[str]:
@@ -71,7 +71,7 @@ def patterns_of(text: str) -> Iterator[str]:
     tokens = TOKEN.findall(whole)
     for fields in _fields_of(tokens):
         variants = [
-            (field, UNPADDED[field]) if field is not None and field in UNPADDED else (field,) for field in fields
+            (field, _UNPADDED[field]) if field is not None and field in _UNPADDED else (field,) for field in fields
         ]
         for choice in product(*variants):
             parts = (token if field is None else f"{{{field}}}" for token, field in zip(tokens, choice, strict=True))
@@ -89,16 +89,16 @@ def _fields_of(tokens: list[str]) -> Iterator[list[str | None]]:
         if token.isdecimal():
             before = tokens[index - 1] if index else ""
             after = tokens[index + 1] if index + 1 < len(tokens) else ""
-            marked = next((PREFIXES[mark.upper()] for mark in (before, after) if mark.upper() in PREFIXES), None)
+            marked = next((_PREFIXES[mark.upper()] for mark in (before, after) if mark.upper() in _PREFIXES), None)
             if marked is not None and len(token) <= 2:
                 fields[index] = marked
             else:
                 free.append(index)
-        elif token[0].isalpha() and token not in LITERALS and token.upper() not in PREFIXES:
+        elif token[0].isalpha() and token not in _LITERALS and token.upper() not in _PREFIXES:
             fields[index] = next((name for name, words in WORDS.items() if token in words), None)
             if fields[index] is None:
                 return
-    months = sum(field in (*MONTH_WORDS, *PREFIXES.values()) for field in fields)
+    months = sum(field in (*_MONTH_WORDS, *_PREFIXES.values()) for field in fields)
     if months > 1:
         return
     for roles in _orders(len(free), months > 0):
@@ -123,7 +123,7 @@ def _orders(count: int, has_month: bool) -> Iterator[tuple[str, ...]]:
 
 def _may_be(token: str, role: str | None) -> bool:
     assert role is not None
-    return re.fullmatch(NUMBERS[UNPADDED.get(role, role)][0], token) is not None
+    return re.fullmatch(NUMBERS[_UNPADDED.get(role, role)][0], token) is not None
 
 
 def order_of(pattern: str) -> tuple[str, ...]:
@@ -200,7 +200,7 @@ def _moment(fields: dict[str, str], last_of_2000s: int) -> str:
     elif "yy" in fields:
         year = int(fields["yy"]) + (2000 if int(fields["yy"]) <= last_of_2000s else 1900)
     else:
-        year = int(fields["nth"]) + BEFORE_FIRST
+        year = int(fields["nth"]) + _BEFORE_FIRST
     if "week" in fields:
         return date.fromisocalendar(year, int(fields["week"]), 1).isoformat()
     if "yearday" in fields:
@@ -208,7 +208,7 @@ def _moment(fields: dict[str, str], last_of_2000s: int) -> str:
     month = int(fields.get("month") or fields.get("m") or 1)
     month = 3 * int(fields["quarter"]) - 2 if "quarter" in fields else month
     month = 6 * int(fields["halfyear"]) - 5 if "halfyear" in fields else month
-    for name in MONTH_WORDS:
+    for name in _MONTH_WORDS:
         month = WORDS[name].index(fields[name]) + 1 if name in fields else month
     hour = int(fields.get("hour") or fields.get("h") or 0)
     if "h12" in fields:
@@ -227,32 +227,32 @@ def written_by(pattern: str, moment: "pd.Timestamp") -> str:
         "yearday": f"{moment.day_of_year:03}",
         "year": f"{year:04}",
         "yy": f"{year % 100:02}",
-        "nth": year - BEFORE_FIRST,
+        "nth": year - _BEFORE_FIRST,
         "quarter": moment.quarter,
         "halfyear": (moment.month + 5) // 6,
     }
-    places = {**dict.fromkeys(MONTH_WORDS, moment.month - 1), **dict.fromkeys(("HALF", "half"), moment.hour // 12)}
+    places = {**dict.fromkeys(_MONTH_WORDS, moment.month - 1), **dict.fromkeys(("HALF", "half"), moment.hour // 12)}
     words = {name: names[places.get(name, moment.day_of_week)] for name, names in WORDS.items()}
     return pattern.format_map(fields | words)
 
 
-SPANS = (" - ", " – ", " — ", " to ", "/", "–")
+_SPANS = (" - ", " – ", " — ", " to ", "/", "–")
 """Marks between the begin and the end of a span of time."""
-MIN_DIGITS = 6
+_MIN_DIGITS = 6
 """Digits of a date at least, so that 1/2 is no span."""
-HALVES = {"오전": "AM", "오후": "PM", "上午": "AM", "下午": "PM", "午前": "AM", "午後": "PM"}
+_HALVES = {"오전": "AM", "오후": "PM", "上午": "AM", "下午": "PM", "午前": "AM", "午後": "PM"}
 """Words for the halves of a day that stand before the hour."""
-HALF_FIRST = re.compile(rf"({'|'.join(HALVES)})\s*(\d{{1,2}}:\d\d(?::\d\d)?)")
-ZONES = {
+_HALF_FIRST = re.compile(rf"({'|'.join(_HALVES)})\s*(\d{{1,2}}:\d\d(?::\d\d)?)")
+_ZONES = {
     "GMT": "+00:00", "WET": "+00:00", "WEST": "+01:00", "CET": "+01:00", "CEST": "+02:00", "MEZ": "+01:00",
     "MESZ": "+02:00", "EET": "+02:00", "EEST": "+03:00", "MSK": "+03:00", "KST": "+09:00", "JST": "+09:00",
     "AEST": "+10:00", "AEDT": "+11:00", "NZST": "+12:00", "NZDT": "+13:00", "EST": "-05:00", "EDT": "-04:00",
     "CDT": "-05:00", "MDT": "-06:00", "PST": "-08:00", "PDT": "-07:00",
 }  # fmt: skip
 """Offsets of the abbreviations that mean one zone alone; CST, IST, BST and MST mean several, and are no dates here."""
-NAMED_ZONE = re.compile(rf"(.*\d) ?({'|'.join(ZONES)})")
-_ZONE_IN_BRACKETS = re.compile(rf" ?\((?:{'|'.join(ZONES)})\)")
-MIDNIGHT = re.compile(r"(.*[T ])24(:00(?::00(?:\.0+)?)?)(.*)")
+_NAMED_ZONE = re.compile(rf"(.*\d) ?({'|'.join(_ZONES)})")
+_ZONE_IN_BRACKETS = re.compile(rf" ?\((?:{'|'.join(_ZONES)})\)")
+_MIDNIGHT = re.compile(r"(.*[T ])24(:00(?::00(?:\.0+)?)?)(.*)")
 """The end of a day as 24:00."""
 _QUARTER_FIRST = re.compile(r"Q([1-4])(\d{4})")
 DAYS = re.compile(r"(-?)(\d+) days? \+?(\d\d):(.*)")
@@ -274,22 +274,24 @@ def plain_texts(texts: Sequence[str]) -> tuple[list[str], np.ndarray]:
     if any(_ZONE_IN_BRACKETS.search(text) for text in plain):  # of the hours alone that come twice
         plain = [_ZONE_IN_BRACKETS.sub("", text) for text in plain]
         first = plain[0]
-    for mark in SPANS:
+    for mark in _SPANS:
         if _is_span(first, mark):
             if all(_is_span(text, mark) for text in plain):
                 plain = [text.split(mark)[0].strip() for text in plain]
             break
-    if HALF_FIRST.search(first):
-        plain = [HALF_FIRST.sub(lambda found: f"{found[2]} {HALVES[found[1]]}", text) for text in plain]
-    if NAMED_ZONE.fullmatch(plain[0] if plain else ""):
-        plain = [NAMED_ZONE.sub(lambda found: found[1] + ZONES[found[2]], text) for text in plain]
+    if _HALF_FIRST.search(first):
+        plain = [_HALF_FIRST.sub(lambda found: f"{found[2]} {_HALVES[found[1]]}", text) for text in plain]
+    if _NAMED_ZONE.fullmatch(plain[0] if plain else ""):
+        plain = [_NAMED_ZONE.sub(lambda found: found[1] + _ZONES[found[2]], text) for text in plain]
     if DAYS.fullmatch(plain[0] if plain else ""):
         plain = [DAYS.sub(_in_hours, text) for text in plain]
     if _QUARTER_FIRST.fullmatch(first):
         plain = [_QUARTER_FIRST.sub(r"\2Q\1", text) for text in plain]
     late = np.array([" 24:00" in text or "T24:00" in text for text in plain], bool)
     if late.any():
-        plain = [MIDNIGHT.sub(r"\g<1>00\2\3", text) if after else text for text, after in zip(plain, late, strict=True)]
+        plain = [
+            _MIDNIGHT.sub(r"\g<1>00\2\3", text) if after else text for text, after in zip(plain, late, strict=True)
+        ]
     return plain, late
 
 
@@ -299,4 +301,4 @@ def _in_hours(found: re.Match[str]) -> str:
 
 def _is_span(text: str, mark: str) -> bool:
     parts = [re.sub(r"\d", "0", part.strip()) for part in text.split(mark)]
-    return len(parts) == 2 and parts[0] == parts[1] and parts[0].count("0") >= MIN_DIGITS
+    return len(parts) == 2 and parts[0] == parts[1] and parts[0].count("0") >= _MIN_DIGITS

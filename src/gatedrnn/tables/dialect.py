@@ -32,21 +32,21 @@ SAMPLE_BYTES, SAMPLE_ROWS = 1 << 20, 200
 """The part of a file that shows its separator and the lines above its table."""
 BLOCK = 1 << 24
 """Bytes that pyarrow parses at a time; a row is shorter."""
-CHECKED_BYTES = 1 << 22
+_CHECKED_BYTES = 1 << 22
 """Bytes that are checked at a time: a check of a large file takes little memory."""
-EXCEL = re.compile(rb"\s*\"?sep=(\t|[^\s\"])\"?\s*", re.IGNORECASE)
+_EXCEL = re.compile(rb"\s*\"?sep=(\t|[^\s\"])\"?\s*", re.IGNORECASE)
 """The first line of a file in which Excel notes the separator."""
-MARKS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+_MARKS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 """Byte order marks, and the encodings that they announce."""
-EAST_ASIAN = {
+_EAST_ASIAN = {
     "cp949": (rb"[\xb0-\xc8][\xa1-\xfe]", 0.9), "cp932": (rb"[\x82\x83][\x40-\xfc]", 0.5),
     "gb18030": (rb"[\xb0-\xd7][\xa1-\xfe]", 0.7),
 }  # fmt: skip
 """Encodings of two bytes a character, the common letters of each (Hangul, kana, the first level of GB 2312), and the
 share of a text that they are at least."""
-MAX_COLUMNS = 10_000
+_MAX_COLUMNS = 10_000
 """Columns of a table at most."""
-TOTALS = ("*", "**", "total", "totals", "grand total", "sum", "summe", "gesamt", "gesamtsumme", "합계", "총계", "계")
+_TOTALS = ("*", "**", "total", "totals", "grand total", "sum", "summe", "gesamt", "gesamtsumme", "합계", "총계", "계")
 """First fields of a row of totals, in small letters."""
 
 
@@ -167,7 +167,7 @@ def _opened(content: Content, ending: str, options: DialectOptions, place: str) 
     quoted = ending == ".csv" or options.quoting
     first_line = bytes(content[: next(_line_ends(content), len(content))])
     # Excel notes the separator where it is not that of the country.
-    excel = EXCEL.fullmatch(first_line)
+    excel = _EXCEL.fullmatch(first_line)
     content = memoryview(content)[len(first_line) :] if excel else content
     separator = options.separator or (excel[1].decode() if excel else None)
     if separator is None:
@@ -241,14 +241,14 @@ def _joined(names: Sequence[str], below: Sequence[str]) -> list[str] | None:
 
 
 def check_width(count: int, place: str) -> None:
-    """Refuse a table of more than `MAX_COLUMNS` columns, which no reader here is made for.
+    """Refuse a table of more than `_MAX_COLUMNS` columns, which no reader here is made for.
 
     Raises:
         DataError: it has more.
     """
-    if count > MAX_COLUMNS:
+    if count > _MAX_COLUMNS:
         raise DataError(
-            f"{place}: has {count:,} columns, at most {MAX_COLUMNS:,} are read; keep those of text and label"
+            f"{place}: has {count:,} columns, at most {_MAX_COLUMNS:,} are read; keep those of text and label"
         )
 
 
@@ -265,8 +265,8 @@ def check_names(names: Sequence[str], place: str) -> None:
 
 def _as_utf8(content: Content, encoding: str | None, place: str) -> tuple[Content, str]:
     """The content in UTF-8 without a byte order mark, and the encoding of the file."""
-    mark = next((mark for mark in MARKS if content[: len(mark)] == mark), b"")
-    encoding, fault = encoding or MARKS.get(mark), None
+    mark = next((mark for mark in _MARKS if content[: len(mark)] == mark), b"")
+    encoding, fault = encoding or _MARKS.get(mark), None
     if not (encoding or "").lower().replace("_", "-").startswith(("utf-16", "utf-32")):
         zero = next((at + found for at, part in _parts(content) if (found := part.find(b"\0")) >= 0), None)
         if zero is not None:
@@ -291,7 +291,7 @@ def _guessed_encoding(content: bytes) -> str | None:
     of Windows in Western Europe; None where they are no text in it."""
     runs = re.findall(rb"[\x80-\xff]+", content[:SAMPLE_BYTES])
     alone = sum(len(run) == 1 for run in runs)  # a letter of a European word, between others of ASCII
-    for encoding, (letters, share) in EAST_ASIAN.items() if 2 * alone < sum(map(len, runs)) else ():
+    for encoding, (letters, share) in _EAST_ASIAN.items() if 2 * alone < sum(map(len, runs)) else ():
         with suppress(UnicodeDecodeError):
             foreign = re.sub(r"[\0-\x7f]", "", content.decode(encoding))
             if len(re.findall(letters, content)) >= share * len(foreign):
@@ -304,8 +304,8 @@ def _guessed_encoding(content: bytes) -> str | None:
 
 def _parts(content: Content) -> Iterator[tuple[int, bytes]]:
     """The content in parts that are small, each with its offset."""
-    for at in range(0, len(content), CHECKED_BYTES):
-        yield at, bytes(content[at : at + CHECKED_BYTES])
+    for at in range(0, len(content), _CHECKED_BYTES):
+        yield at, bytes(content[at : at + _CHECKED_BYTES])
 
 
 def _fault_of_utf8(content: Content) -> int | None:
@@ -596,6 +596,6 @@ def _is_total(row: Sequence[str], table: pa.Table) -> bool:
     place = next((place for place, field in enumerate(row) if field.strip()), 0)
     numbers = [field for field in row[place + 1 :] if field.strip()]
     return (
-        row[place].strip().rstrip(":").lower() in TOTALS and any(map(_is_value, numbers))
+        row[place].strip().rstrip(":").lower() in _TOTALS and any(map(_is_value, numbers))
         and pc.sum(pc.equal(table.column(place), row[place])).as_py() == 1
     )  # fmt: skip

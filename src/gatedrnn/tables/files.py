@@ -60,7 +60,7 @@ _OF_ANY_TEXT = (".txt", ".dat")
 """Endings of files of which few are tables."""
 FILE = "(file)"
 """The column of a folder's tables that has the name of each, without its ending."""
-MAX_FOOTER = 1 << 24
+_MAX_FOOTER = 1 << 24
 """Bytes of a Parquet file's footer at most: it grows with columns times groups of rows, and is read as a whole."""
 FLAGS = {
     "series": "series_column", "time": "time_column", "label": "label_column", "text": "text_column",
@@ -111,8 +111,8 @@ class _Source(NamedTuple):
 
 _parsed: dict[_Source, Table] = {}
 """The tables that were parsed last, so that a command parses a file once."""
-MAX_PARSED = 4
-YOUNG = 2_000_000_000
+_MAX_PARSED = 4
+_YOUNG = 2_000_000_000
 """Nanoseconds after its last change in which a file may have changed again without a trace."""
 
 
@@ -144,12 +144,12 @@ def _parsed_once(path: Path, options: DialectOptions) -> Table:
     source = _Source(path.resolve(), state.st_size, state.st_mtime_ns, options)
     table = _parsed.get(source)
     # A clock of files may stand still for some milliseconds: a young file is summed again.
-    if table is not None and time_ns() - state.st_mtime_ns < YOUNG and table.sha256 != _sum_of(path):
+    if table is not None and time_ns() - state.st_mtime_ns < _YOUNG and table.sha256 != _sum_of(path):
         table = None
     if table is None:
         table = _read(path, options)
         # The oldest goes first: a command reads few files, a notebook many.
-        while len(_parsed) >= MAX_PARSED:
+        while len(_parsed) >= _MAX_PARSED:
             del _parsed[next(iter(_parsed))]
         _parsed[source] = table
         for note in table.dialect.notes(path.name) if table.dialect is not None else ():
@@ -410,9 +410,9 @@ def _check_footer(path: Path) -> None:
     footer = int.from_bytes(ends[:4], "little")
     if begins != b"PAR1" or ends[4:] != b"PAR1":
         raise DataError(f"{path}: cannot be read as parquet: it is no Parquet file, or not a whole one")
-    if footer > MAX_FOOTER:
+    if footer > _MAX_FOOTER:
         raise DataError(
-            f"{path}: its description of columns takes {footer:,} bytes, at most {MAX_FOOTER:,} are read; "
+            f"{path}: its description of columns takes {footer:,} bytes, at most {_MAX_FOOTER:,} are read; "
             "keep the columns of text and label"
         )
 
@@ -504,7 +504,7 @@ def column_of(
 
 WITHOUT_NAME = re.compile(r"|unnamed: \d+(_level_\d+|\.\d+)*|__index_level_\d+__", re.IGNORECASE)
 """The name of a column that pandas wrote for an index without a name."""
-INDEX = re.compile(r"index|level_\d+", re.IGNORECASE)
+_INDEX = re.compile(r"index|level_\d+", re.IGNORECASE)
 MIN_ROWS = 10
 """The rows from which a column of another name counts by chance no longer."""
 
@@ -524,7 +524,7 @@ def without_row_numbers(data: Table, names: Sequence[str], keep: Sequence[str] =
 
 
 def _is_index(data: Table, name: str) -> bool:
-    return INDEX.fullmatch(name.strip()) is not None and bool((_steps(data[name]) > 0).all())
+    return _INDEX.fullmatch(name.strip()) is not None and bool((_steps(data[name]) > 0).all())
 
 
 def _counts(values: Sequence[object]) -> bool:

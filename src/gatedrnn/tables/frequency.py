@@ -20,7 +20,7 @@ from gatedrnn.tables.times import FIRST_YEAR, LAST_YEAR, MAX_DECIMALS, TimeForm,
 NUMBERS = "numbers"
 MONTHS = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
 WEEKDAYS = ("MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN")
-ANCHORS: Mapping[str, tuple[str, ...]] = {
+_ANCHORS: Mapping[str, tuple[str, ...]] = {
     "W": tuple(f"-{day}" for day in WEEKDAYS),
     **{quarter: tuple(f"-{month}" for month in MONTHS[:3]) for quarter in ("QS", "QE", "BQS", "BQE")},
     **{year: tuple(f"-{month}" for month in MONTHS) for year in ("YS", "YE", "BYS", "BYE")},
@@ -33,9 +33,9 @@ CALENDAR = (
     *(f"LWOM-{day}" for day in WEEKDAYS), "SMS-15", "SME-15", "B",
 )  # fmt: skip
 """Steps that are not equally long, the longest first, tried where times have gaps."""
-BEGINS = ("MS", "QS", "YS")
+_BEGINS = ("MS", "QS", "YS")
 """Steps that are also from one day of a month to the same day of another, if all months have that day."""
-EVERY_MONTH_HAS = 28
+_EVERY_MONTH_HAS = 28
 PATTERNS: Mapping[str, tuple[int, int]] = {
     "D": (7, 364), "B": (5, 260), "C": (5, 260), "W": (1, 52), "SMS": (24, 24), "SME": (24, 24),
     **{month: (12, 12) for month in ("MS", "ME", "BMS", "BME", "CBMS", "CBME", "WOM", "LWOM")},
@@ -48,15 +48,15 @@ MAX_SEASON = 400
 """Steps, of a season that is guessed."""
 OF_A_YEAR, MAX_ROUNDED_YEAR = (4, 12, 52), 0.005
 """Steps that a year of fractions may have: quarters, months, weeks; and how far a year of them may be off."""
-MAX_STEP = 1 << 63
+_MAX_STEP = 1 << 63
 """The longest step, as a number or in nanoseconds."""
-MAX_ROUNDED = 0.125
+_MAX_ROUNDED = 0.125
 """The largest rounding error, as a fraction of a step: the last decimal of times such as 0.333."""
-MAX_GATHERED = 1e-6
+_MAX_GATHERED = 1e-6
 """The fraction of a step by which a sum of binary fractions may be off."""
 MAX_STEPS = 1 << 53
 """The most steps between numbers that are not whole: a float counts no further."""
-MAX_PARTS = 1_000
+_MAX_PARTS = 1_000
 """A step such as 1/3 of a unit is a fraction of so many parts at most."""
 
 
@@ -172,8 +172,8 @@ class Frequency:
     def _shift(self, moment: np.datetime64) -> np.timedelta64:
         """The distance of times from the first days of months."""
         day = pd.Timestamp(moment).day
-        begins = self.name.partition("-")[0].lstrip("0123456789") in BEGINS
-        return np.timedelta64(day - 1 if begins and day <= EVERY_MONTH_HAS else 0, "D")
+        begins = self.name.partition("-")[0].lstrip("0123456789") in _BEGINS
+        return np.timedelta64(day - 1 if begins and day <= _EVERY_MONTH_HAS else 0, "D")
 
     @property
     def seasons(self) -> tuple[int, ...]:
@@ -214,7 +214,7 @@ def as_frequency(name: str) -> Frequency:
                 "numbers"
             ) from error
     step = frequency.step if frequency.name == NUMBERS else frequency.nanoseconds or _offset(frequency.name).n
-    if not 0 < step < MAX_STEP:
+    if not 0 < step < _MAX_STEP:
         raise DataError(f"--frequency {name}: the step must be above 0, and at most what 64 bits hold")
     return frequency
 
@@ -228,7 +228,7 @@ def named_alike(name: str) -> list[Frequency]:
     """
     count, base = cast(re.Match[str], re.match(r"(\d*)(.*)", name)).groups()
     bases = [f"{base}S", f"{base}E"] if base in ("M", "Q", "Y") else [base]
-    names = [f"{count}{candidate}{anchor}" for candidate in bases for anchor in ("", *ANCHORS.get(candidate, ()))]
+    names = [f"{count}{candidate}{anchor}" for candidate in bases for anchor in ("", *_ANCHORS.get(candidate, ()))]
     return [as_frequency(candidate) for candidate in names]
 
 
@@ -262,7 +262,7 @@ def _of_fractions(times: np.ndarray) -> Iterator[Frequency]:
     if steps > MAX_STEPS:
         return
     mean = float(times[-1] - times[0]) / steps
-    fraction = float(Fraction(mean).limit_denominator(MAX_PARTS))
+    fraction = float(Fraction(mean).limit_denominator(_MAX_PARTS))
     yield Frequency(NUMBERS, fraction if abs(fraction - mean) * steps <= _rounding(times, mean) else mean)
 
 
@@ -279,13 +279,13 @@ def _of_equal_steps(times: np.ndarray) -> Iterator[Frequency]:
 
 def _of_dates(times: np.ndarray) -> Iterator[Frequency]:
     index = pd.DatetimeIndex(times)
-    same_day = len(set(index.day)) == 1 and index.day[0] <= EVERY_MONTH_HAS
+    same_day = len(set(index.day)) == 1 and index.day[0] <= _EVERY_MONTH_HAS
     shifted = index - pd.Timedelta(int(index.day[0]) - 1, "D") if same_day else index
     inferred = _inferred(shifted)
     if inferred is not None:
         yield Frequency(inferred)
     equal = list(_of_equal_steps(times))
-    if np.diff(times).min() < np.timedelta64(EVERY_MONTH_HAS, "D"):
+    if np.diff(times).min() < np.timedelta64(_EVERY_MONTH_HAS, "D"):
         if equal[0].name.endswith("D") and index.day_of_week.max() < 5:
             yield from _of_calendar(index, "B")
         yield from equal
@@ -331,10 +331,10 @@ def _rounding(times: np.ndarray, step: float) -> float:
     """
     decimals, binary = decimals_of(times), float(np.spacing(np.abs(times).max()))
     if decimals > MAX_DECIMALS:
-        return max(4 * binary, min(len(times) * binary, MAX_GATHERED * step))
+        return max(4 * binary, min(len(times) * binary, _MAX_GATHERED * step))
     decimal = 10.0**-decimals
     written = abs(step / decimal - round(step / decimal)) < 1e-6
-    return min(4 * binary if written or decimal > MAX_ROUNDED * step else decimal, MAX_ROUNDED * step)
+    return min(4 * binary if written or decimal > _MAX_ROUNDED * step else decimal, _MAX_ROUNDED * step)
 
 
 def _unit(times: np.ndarray) -> str:
@@ -366,7 +366,7 @@ def _nanoseconds(offset: Any) -> int | None:
     return int(offset.nanos) if isinstance(offset, Tick) else None
 
 
-CALENDAR_FEATURES: Mapping[str, tuple[str, int]] = {
+_CALENDAR_FEATURES: Mapping[str, tuple[str, int]] = {
     "minute-of-hour": ("minute", 60), "hour-of-day": ("hour", 24), "day-of-week": ("day_of_week", 7),
     "day-of-month": ("day", 31), "day-of-year": ("day_of_year", 366), "month-of-year": ("month", 12),
 }  # fmt: skip
@@ -378,12 +378,12 @@ def calendar_features(times: np.ndarray, names: tuple[str, ...]) -> np.ndarray:
 
     Args:
         times: (time,), datetime64, by the clock of their zone.
-        names: of `CALENDAR_FEATURES`.
+        names: of `_CALENDAR_FEATURES`.
     """
     features = np.empty((len(times), 2 * len(names)), np.float32)
     index = pd.DatetimeIndex(times) if names else None
     for place, name in enumerate(names):
-        attribute, period = CALENDAR_FEATURES[name]
+        attribute, period = _CALENDAR_FEATURES[name]
         angle = 2 * np.pi * np.asarray(getattr(index, attribute)) / period
         features[:, 2 * place], features[:, 2 * place + 1] = np.sin(angle), np.cos(angle)
     return features

@@ -17,7 +17,7 @@ MIN_SHARE = 1 / 3
 """The share of all times that a series has in the mean: a measured value comes at fewer."""
 _MAX_DOUBLED = 0.02
 """The part of the rows at times that come again, at most, that comes again within a series too."""
-MAX_KEYS = 3
+_MAX_KEYS = 3
 """Columns that name a series together, at most, where they are found."""
 
 
@@ -77,7 +77,7 @@ def find_keys(data: Table, place: str, names: Sequence[str], order: np.ndarray) 
     # A column with as many values as rows names rows, not series.
     few = [name for name in names if 0 < codes[name].max(initial=0) < len(data) // MIN_STEPS]
     times = len(np.unique(order))
-    for count in range(1, MAX_KEYS + 1):
+    for count in range(1, _MAX_KEYS + 1):
         found: dict[bytes, str] = {}
         for some in combinations(few, count):
             keys = np.unique(np.stack([codes[name] for name in some]), axis=1, return_inverse=True)[1].ravel()

@@ -22,10 +22,10 @@ _MIN_ROWS = 3
 """Rows from which they may be the steps of series."""
 MIN_STEPS = 8
 """Numbered columns from which they are the steps of a series."""
-NUMBERED = re.compile(r"(\D*)(\d+(?:[.,]\d*)?)(\D*)")
+_NUMBERED = re.compile(r"(\D*)(\d+(?:[.,]\d*)?)(\D*)")
 TIME, VALUE, STEP = "time", "value", "step"
 STARTS = ("start", "start_time", "first_time")
-FREQUENCIES = ("freq", "frequency")
+_FREQUENCIES = ("freq", "frequency")
 
 
 def numbered_columns(names: Sequence[str]) -> list[str]:
@@ -37,7 +37,7 @@ def numbered_columns(names: Sequence[str]) -> list[str]:
     """
     runs: list[list[tuple[str, str, float]]] = [[]]
     for name in names:
-        found = NUMBERED.fullmatch(name.strip())
+        found = _NUMBERED.fullmatch(name.strip())
         column = None if found is None else (name, f"{found[1]}#{found[3]}", float(found[2].replace(",", ".")))
         last = runs[-1][-1] if runs[-1] else None
         if column is None or (last is not None and (column[1] != last[1] or column[2] <= last[2])):
@@ -164,7 +164,7 @@ def _from_lists(data: Table, values: str, start: str, frequency: str | None, pla
     import pandas as pd
 
     names = data.column_names
-    steps = [name for name in names if name.casefold() in FREQUENCIES]
+    steps = [name for name in names if name.casefold() in _FREQUENCIES]
     if frequency is None and not steps:
         raise Question(
             f"{place}: column {values!r} holds lists, and no column their step",

@@ -20,19 +20,19 @@ LARGEST = 3.4e38
 """The largest number that is read: models run, and are exported, with numbers of 32 bits too."""
 SHOWN = 60
 """Characters of a field in a message, at most."""
-TRUTH = {"true": 1.0, "yes": 1.0, "false": 0.0, "no": 0.0}
+_TRUTH = {"true": 1.0, "yes": 1.0, "false": 0.0, "no": 0.0}
 """Words of a column of flags, in small letters: as pandas and Excel write them."""
 GROUPS = {mark: re.compile(rf"[+-]?[1-9]\d{{0,2}}({re.escape(mark)}\d{{3}})+") for mark in ",.' "}
 """Whole numbers with a mark between thousands: 1,234 and 1,234,567."""
-THREE_DECIMALS = r"^[+-]?[1-9]\d{0,2}\.\d{3}$"
+_THREE_DECIMALS = r"^[+-]?[1-9]\d{0,2}\.\d{3}$"
 """A field that may be 1.234 or 1234."""
-LOOSE_NUMBER = re.compile(r"[+-]?[\d.,' ]*\d[\d.,' ]*(e[+-]?\d+)?", re.IGNORECASE)
+_LOOSE_NUMBER = re.compile(r"[+-]?[\d.,' ]*\d[\d.,' ]*(e[+-]?\d+)?", re.IGNORECASE)
 """A field of digits and marks, whatever they mean."""
 _MAX_WORDS = 4
 """Different words among the numbers of a column, at most, that may mean that nothing was measured."""
-AROUND = re.compile(r"^[$€£¥₩₹%\s]+|[$€£¥₩₹%\s]+$")
+_AROUND = re.compile(r"^[$€£¥₩₹%\s]+|[$€£¥₩₹%\s]+$")
 """Signs of currencies and of percent, and blanks, around a number."""
-ALIKE = str.maketrans({"\u2212": "-", "\u2019": "'", "\u00a0": " ", "\u202f": " ", "\u2009": " "})
+_ALIKE = str.maketrans({"\u2212": "-", "\u2019": "'", "\u00a0": " ", "\u202f": " ", "\u2009": " "})
 """Marks that look alike: the minus sign, the apostrophe and the narrow blanks of typesetters."""
 Place: TypeAlias = Callable[[int], str]
 """A function that locates the field of a row for messages: file, row, column."""
@@ -116,7 +116,7 @@ def _may_be_thousands(column: pa.ChunkedArray) -> bool:
     pointed = pc.match_substring(column, ".")
     if not pc.any(pointed).as_py() or pc.all(pointed).as_py():
         return False
-    return bool(pc.all(pc.match_substring_regex(column.filter(pointed), THREE_DECIMALS)).as_py())
+    return bool(pc.all(pc.match_substring_regex(column.filter(pointed), _THREE_DECIMALS)).as_py())
 
 
 def _of_fields(values: Sequence[object], place: Place, fields: Fields) -> np.ndarray:
@@ -129,10 +129,10 @@ def _of_fields(values: Sequence[object], place: Place, fields: Fields) -> np.nda
                 texts[row] = _bare(value)
         elif value is not None:
             numbers[row] = _number(value, place, row)
-    if texts and all(text.lower() in TRUTH for text in texts.values()):
-        numbers[list(texts)] = [TRUTH[text.lower()] for text in texts.values()]
+    if texts and all(text.lower() in _TRUTH for text in texts.values()):
+        numbers[list(texts)] = [_TRUTH[text.lower()] for text in texts.values()]
         return numbers
-    words = {row: text for row, text in texts.items() if not LOOSE_NUMBER.fullmatch(text)}
+    words = {row: text for row, text in texts.items() if not _LOOSE_NUMBER.fullmatch(text)}
     if words and len(words) * 2 < len(texts) and len({*words.values()}) <= _MAX_WORDS:
         row = next(iter(words))
         asked = (
@@ -158,11 +158,11 @@ def _of_fields(values: Sequence[object], place: Place, fields: Fields) -> np.nda
 
 def _bare(field: str) -> str:
     """A field without what stands around its number, and with a minus before it."""
-    text = AROUND.sub("", field.translate(ALIKE))
+    text = _AROUND.sub("", field.translate(_ALIKE))
     sign = re.match(r"[+-]\s*[$€£¥₩₹]\s*", text)  # -$1
     text = text[0] + text[sign.end() :] if sign else text
     if text[:1] == "(" and text[-1:] == ")":
-        text = f"-{AROUND.sub('', text[1:-1])}"
+        text = f"-{_AROUND.sub('', text[1:-1])}"
     return f"-{text[:-1].strip()}" if re.fullmatch(r"\d.*-", text) else text
 
 
@@ -229,7 +229,7 @@ def holds_words(values: Sequence[object], fields: Fields) -> bool:
     there = [value for value in values if value is not None and str(value).strip().lower() not in nothing]
     words = [
         value for value in there
-        if isinstance(value, str) and value.strip().lower() not in TRUTH and not LOOSE_NUMBER.fullmatch(_bare(value))
+        if isinstance(value, str) and value.strip().lower() not in _TRUTH and not _LOOSE_NUMBER.fullmatch(_bare(value))
     ]  # fmt: skip
     return len(words) * 2 > len(there)
 
@@ -238,7 +238,7 @@ def holds_flags(values: Sequence[object], fields: Fields) -> bool:
     """Whether a column holds 0 and 1, true and false, or one value alone: what is known of a time, not measured."""
     words = missing_words(fields)
     different = {str(value).strip().lower() for value in values if value is not None} - words
-    return len(different) < 2 or different <= {*TRUTH, "0", "1", "0.0", "1.0"}
+    return len(different) < 2 or different <= {*_TRUTH, "0", "1", "0.0", "1.0"}
 
 
 def number_of(value: object, place: Place, row: int) -> float:

@@ -297,7 +297,7 @@ def _number_of(letters: str) -> int:
     return number
 
 
-END_OF_CHAIN = 0xFFFFFFFA
+_END_OF_CHAIN = 0xFFFFFFFA
 """Numbers of sectors from here on are marks."""
 BEGIN, TYPES_OF_CELLS = 0x0809, frozenset((0x0006, 0x007E, 0x00BD, 0x00D6, 0x00FD, 0x0203, 0x0204, 0x0205, 0x027E))
 """Records of .xls: the beginning of a sheet; and formulas, numbers, texts, truth values: a row, then a column."""
@@ -337,11 +337,11 @@ def _workbook_stream(content: bytes) -> bytes:
     )
     table = list(struct.unpack_from("<109I", content, 76))
     more, seen = struct.unpack_from("<I", content, 68)[0], 0
-    while more < END_OF_CHAIN and seen <= len(content) // size:  # further sectors that number those of the table
+    while more < _END_OF_CHAIN and seen <= len(content) // size:  # further sectors that number those of the table
         *numbers, more = struct.unpack_from(f"<{size // 4}I", content, (more + 1) * size)
         table, seen = table + numbers, seen + 1
     following = [
-        number for sector in table[:count] if sector < END_OF_CHAIN
+        number for sector in table[:count] if sector < _END_OF_CHAIN
         for number in struct.unpack_from(f"<{size // 4}I", content, (sector + 1) * size)
     ]  # fmt: skip
     folder = _chain(content, first, following, size, size)
@@ -359,7 +359,7 @@ def _workbook_stream(content: bytes) -> bytes:
 def _chain(content: bytes, sector: int, following: Sequence[int], size: int, begin: int) -> bytes:
     """The sectors from one on, each followed by the one that the table has; those of a ring once."""
     parts = list[bytes]()
-    while sector < END_OF_CHAIN and len(parts) <= len(content) // size:
+    while sector < _END_OF_CHAIN and len(parts) <= len(content) // size:
         parts.append(content[begin + sector * size : begin + (sector + 1) * size])
         sector = following[sector]
     return b"".join(parts)

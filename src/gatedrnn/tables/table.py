@@ -186,14 +186,14 @@ def type_named(name: str) -> pa.DataType:
     return pa.type_for_alias(name) if digits is None else pa.decimal128(int(digits[1]), int(digits[2]))
 
 
-JSON_TYPES = {bool: pa.bool_(), int: pa.int64(), float: pa.float64()}
+_JSON_TYPES = {bool: pa.bool_(), int: pa.int64(), float: pa.float64()}
 
 
 def type_of_json(values: Sequence[object]) -> pa.DataType | None:
     """The type of a column that holds values of one type, or lists of them; None of text and of several types."""
     kinds = {type(item) for value in values for item in (value if isinstance(value, list) else (value,))}
     kinds.discard(type(None))
-    return JSON_TYPES.get(kinds.pop()) if len(kinds) == 1 else None
+    return _JSON_TYPES.get(kinds.pop()) if len(kinds) == 1 else None
 
 
 def classes_in(metadata: Mapping[bytes, bytes] | None) -> dict[str, dict[str, object]]:

@@ -23,19 +23,19 @@ STEP_COLUMNS = ("period", "obs", "observation", "month", "week", "quarter", "day
 """Names of columns that hold times where their whole numbers rise by one."""
 YEAR_COLUMNS = ("year", "yr", "years")
 FIRST_YEAR, LAST_YEAR = 1600, 2200
-PARTS_OF_YEARS: Mapping[str, tuple[tuple[str, ...], int, str]] = {
+_PARTS_OF_YEARS: Mapping[str, tuple[tuple[str, ...], int, str]] = {
     "week": (("week", "wk", "weekno", "weeknumber"), 53, "-W{:02}"), "quarter": (("quarter", "qtr"), 4, "Q{}"),
 }  # fmt: skip
 """The parts of a year beside it: the names of each, its largest number, and how both are written."""
-OF_YEARS = {name for usual, _, _ in PARTS_OF_YEARS.values() for name in usual}
-HOUR_COLUMNS = ("hour", "hr", "hours", "he", "hourending", "stunde", "시", "시간")
-PERIOD_COLUMNS = ("period", "settlementperiod", "interval", "mtu", "slot")
-DAY_PERIODS = (24, 48, 96, 288)
+_OF_YEARS = {name for usual, _, _ in _PARTS_OF_YEARS.values() for name in usual}
+_HOUR_COLUMNS = ("hour", "hr", "hours", "he", "hourending", "stunde", "시", "시간")
+_PERIOD_COLUMNS = ("period", "settlementperiod", "interval", "mtu", "slot")
+_DAY_PERIODS = (24, 48, 96, 288)
 """The periods that grid operators part a day into."""
-CLOCK_OF_DAY = re.compile(r"([01]?\d|2[0-4]):[0-5]\d(:[0-5]\d(\.\d+)?)?( ?[AP]M)?", re.IGNORECASE)
+_CLOCK_OF_DAY = re.compile(r"([01]?\d|2[0-4]):[0-5]\d(:[0-5]\d(\.\d+)?)?( ?[AP]M)?", re.IGNORECASE)
 PARTS: Mapping[str, tuple[tuple[str, ...], int, int]] = {
     "year": (YEAR_COLUMNS, FIRST_YEAR, LAST_YEAR), "month": (("month", "mon", "mo", "mnth"), 1, 12),
-    "day": (("day", "dayofmonth", "dateofmonth", "mday"), 1, 31), "hour": (HOUR_COLUMNS, 0, 24),
+    "day": (("day", "dayofmonth", "dateofmonth", "mday"), 1, 31), "hour": (_HOUR_COLUMNS, 0, 24),
     "minute": (("minute", "min", "minutes"), 0, 59), "second": (("second", "sec", "seconds"), 0, 59),
 }  # fmt: skip
 """The parts of a time that several columns hold: the names of each, and its least and largest number."""
@@ -80,7 +80,7 @@ def with_time_column(data: Table, place: str, wanted: str | None) -> tuple[Table
     if len(parts) > 1:
         joined, name = _joined(data, parts, place)
         # A week or a quarter beside a year may be a covariate.
-        if _letters(parts[-1]) not in OF_YEARS or (not usual and are_dates(joined[name])):
+        if _letters(parts[-1]) not in _OF_YEARS or (not usual and are_dates(joined[name])):
             return joined, name
     if len(usual) == 1:
         return data, usual[0]
@@ -100,7 +100,7 @@ def with_time_column(data: Table, place: str, wanted: str | None) -> tuple[Table
 
 
 _CALENDAR_COLUMNS = {
-    *(name for usual, _, _ in (*PARTS.values(), *PARTS_OF_YEARS.values()) for name in usual),
+    *(name for usual, _, _ in (*PARTS.values(), *_PARTS_OF_YEARS.values()) for name in usual),
     "dayofweek", "weekday", "wday", "dow", "dayofyear", "yday", "doy", "season", "weekofyear", "monthofyear",
     "hourofday", "요일", "월", "일", "연도",
 }  # fmt: skip
@@ -202,9 +202,9 @@ def _are_times_of_day(name: str, values: Sequence[object], dates: Sequence[objec
     """Whether a column holds the time of day: as 18:00; or by its name and as whole numbers that are the same on most
     days, of which there are as many as a day has hours or periods.
     """
-    if all(CLOCK_OF_DAY.fullmatch(str(value).strip()) for value in values[:LOOKED_AT]):
-        return all(CLOCK_OF_DAY.fullmatch(str(value).strip()) for value in values)
-    numbers = _whole(values) if _letters(name) in (*HOUR_COLUMNS, *PERIOD_COLUMNS) else None
+    if all(_CLOCK_OF_DAY.fullmatch(str(value).strip()) for value in values[:LOOKED_AT]):
+        return all(_CLOCK_OF_DAY.fullmatch(str(value).strip()) for value in values)
+    numbers = _whole(values) if _letters(name) in (*_HOUR_COLUMNS, *_PERIOD_COLUMNS) else None
     if numbers is None or numbers.min() not in (0, 1) or len(set(map(str, dates))) == len(dates):
         return False
     return _periods_a_day(numbers) is not None
@@ -215,7 +215,7 @@ def _periods_a_day(numbers: np.ndarray) -> int | None:
     different = np.unique(numbers)
     count = len(different)
     # The days on which clocks change have an hour more, which grid operators number too.
-    return next((periods for periods in DAY_PERIODS if periods <= count <= periods + periods // 24), None)
+    return next((periods for periods in _DAY_PERIODS if periods <= count <= periods + periods // 24), None)
 
 
 def _parts(names: Sequence[str], data: Table) -> list[str]:
@@ -232,7 +232,7 @@ def _parts(names: Sequence[str], data: Table) -> list[str]:
             break
         parts.append(columns[0])
     if len(parts) == 1 and not _are_years(data[parts[0]]):
-        for usual, most, _ in PARTS_OF_YEARS.values():
+        for usual, most, _ in _PARTS_OF_YEARS.values():
             columns = [name for name in names if _letters(name) in usual]
             numbers = _whole(data[columns[0]]) if len(columns) == 1 else None
             if numbers is not None and numbers.min() >= 1 and numbers.max() <= most:
@@ -246,7 +246,7 @@ def _letters(name: str) -> str:
 
 def _joined(data: Table, parts: Sequence[str], place: str) -> tuple[Table, str]:
     """The table with one column of dates in the place of several, which are in any order where their names tell it."""
-    usual_names = [usual for usual, *_ in (*PARTS.values(), *PARTS_OF_YEARS.values())]
+    usual_names = [usual for usual, *_ in (*PARTS.values(), *_PARTS_OF_YEARS.values())]
     ranks = {name: next((n for n, usual in enumerate(usual_names) if _letters(name) in usual), None) for name in parts}
     if None not in ranks.values():
         parts = sorted(parts, key=lambda name: ranks[name] or 0)
@@ -266,7 +266,7 @@ def _dates_with_time_of_day(dates: Sequence[object], values: Sequence[object], w
     Raises:
         DataError: the values are no times of day.
     """
-    if all(CLOCK_OF_DAY.fullmatch(str(value).strip()) for value in values):
+    if all(_CLOCK_OF_DAY.fullmatch(str(value).strip()) for value in values):
         return [f"{date} {str(value).strip()}" for date, value in zip(dates, values, strict=True)]
     numbers = _whole(values)
     periods = (
@@ -311,7 +311,7 @@ def _dates_of_parts(data: Table, parts: Sequence[str], place: str) -> list[str]:
     for name, column in zip(parts, numbers, strict=True):
         if column is None:
             raise DataError(f"{place}: column {name!r}: must hold whole numbers, to be a part of a time")
-    of_year = [form for usual, _, form in PARTS_OF_YEARS.values() if _letters(parts[-1]) in usual and len(parts) == 2]
+    of_year = [form for usual, _, form in _PARTS_OF_YEARS.values() if _letters(parts[-1]) in usual and len(parts) == 2]
     marks = ("", "-", "-", " ", ":", ":")
     rows = zip(*(column.tolist() for column in numbers if column is not None), strict=True)
     return [

@@ -30,27 +30,27 @@ from gatedrnn.tables.numbers import SHOWN, Place
 from gatedrnn.tables.options import MISSING, Order
 
 CLOCK = re.compile(r"(\d{1,6}):([0-5]\d)(?::([0-5]\d(?:\.\d{1,9})?))?")
-DATE = re.compile(
+_DATE = re.compile(
     r"(\d{1,6}-\d\d(?:-\d\d)?(?:[T ]\d\d(?::\d\d(?::\d\d(?:\.\d{1,9})?)?)?)?) ?(Z|UTC|[+-]\d\d(?::?\d\d)?)?"
 )
-FULL_DATE = re.compile(r"\d{4,6}[-/]\d\d[-/]\d\d")
+_FULL_DATE = re.compile(r"\d{4,6}[-/]\d\d[-/]\d\d")
 FIRST_YEAR, LAST_YEAR = 1678, 2261
 """Whole years that 64 bits of nanoseconds hold."""
-USUAL_ZONES = (
+_USUAL_ZONES = (
     "Europe/Berlin", "Europe/London", "Europe/Athens", "America/New_York", "America/Chicago", "America/Denver",
     "America/Los_Angeles", "America/Sao_Paulo", "Australia/Sydney",
 )  # fmt: skip
 """Tried first where offsets change: many zones change alike."""
-UNITS = {0: "s", 3: "ms", 6: "us", 9: "ns"}
+_UNITS = {0: "s", 3: "ms", 6: "us", 9: "ns"}
 """The units of numpy, by the decimals of a second."""
 MIN_ROWS = 10
 """The rows from which times that are numbers follow a pattern of dates by chance no longer."""
-MAX_SLIPS = 0.1
+_MAX_SLIPS = 0.1
 """The largest part of a column's rows that may be mistyped and so not follow its pattern."""
-EXCEL_DAY_0 = np.datetime64("1899-12-30", "ns")
+_EXCEL_DAY_0 = np.datetime64("1899-12-30", "ns")
 FIRST_SERIAL, LAST_SERIAL = 20_000, 80_000
 """Excel's numbers of days between 1954 and 2119."""
-PERIOD_DAYS = ((28, 31), (90, 92), (181, 184), (365, 366))
+_PERIOD_DAYS = ((28, 31), (90, 92), (181, 184), (365, 366))
 """The days of a month, a quarter, a half year and a year: the fewest and the most."""
 EPOCHS = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
 """Units of numbers that count from 1970, by numpy's name."""
@@ -111,7 +111,7 @@ class TimeForm:
         if self.kind == "clock":
             return [_clock_written(int(moment), decimals) for moment in times.astype(np.int64)]
         if self.since_1970 == "excel":
-            return list(((times - EXCEL_DAY_0) // np.timedelta64(1, "D")).tolist())
+            return list(((times - _EXCEL_DAY_0) // np.timedelta64(1, "D")).tolist())
         if self.since_1970 is not None:
             return list(times.astype(f"datetime64[{self.since_1970}]").astype(np.int64).tolist())
         wall = self.local(times)
@@ -123,7 +123,7 @@ class TimeForm:
             same = again is not None and (again == wall).all()
             if same or ("{yy}" in self.pattern and again is not None and _same_but_century(again, wall)):
                 return list(by_pattern)
-        unit: Any = UNITS[decimals] if self.hours or (wall != wall.astype("datetime64[D]")).any() else "D"
+        unit: Any = _UNITS[decimals] if self.hours or (wall != wall.astype("datetime64[D]")).any() else "D"
         texts = [str(text).replace("T", self.marks[1]) for text in np.datetime_as_string(wall, unit=unit)]
         if self.marks[0] != "-":
             texts = [text.replace("-", self.marks[0]) for text in texts]
@@ -213,7 +213,7 @@ def read_times(values: Sequence[object], place: Place, order: Order | None = Non
 def are_dates(values: Sequence[object]) -> bool:
     """Whether every field is a date, with year, month and day, or all are as one of `PATTERNS`."""
     texts, _ = plain_texts([_text(value) for value in values])
-    if not texts or not (DATE.fullmatch(texts[0].replace("/", "-")) or any(_fitting(texts[:1]))):
+    if not texts or not (_DATE.fullmatch(texts[0].replace("/", "-")) or any(_fitting(texts[:1]))):
         return False
     for order in (None, *get_args(Order)):  # of days that may be months, some are dates by one order alone
         with suppress(DataError):
@@ -278,12 +278,12 @@ def _excel_days(times: np.ndarray) -> Times | None:
     if (
         len(steps) < MIN_ROWS - 1
         or few == most
-        or not any(least <= few and most <= last for least, last in PERIOD_DAYS)
+        or not any(least <= few and most <= last for least, last in _PERIOD_DAYS)
     ):
         return None
     if times.min() < FIRST_SERIAL or times.max() > LAST_SERIAL:
         return None
-    days = EXCEL_DAY_0 + times.astype("timedelta64[D]").astype("timedelta64[ns]")
+    days = _EXCEL_DAY_0 + times.astype("timedelta64[D]").astype("timedelta64[ns]")
     return Times(days, TimeForm("dates", since_1970="excel"))
 
 
@@ -368,7 +368,7 @@ def _check_no_slip(texts: list[str], place: Place, patterns: Iterable[str], patt
     for pattern in patterns:
         if follows(pattern, texts[0]) or follows(pattern, texts[-1]):
             slips = [row for row, text in enumerate(texts) if not follows(pattern, text)]
-            if 0 < len(slips) <= MAX_SLIPS * len(texts) and not _evenly_spaced(texts, pattern_of_all):
+            if 0 < len(slips) <= _MAX_SLIPS * len(texts) and not _evenly_spaced(texts, pattern_of_all):
                 said = f"{place(slips[0])}: {texts[slips[0]][:SHOWN]!r} is no date as {shown(pattern)}"
                 raise DataError(f"{said}, as {len(texts) - len(slips):,} of {len(texts):,} times of the column are")
 
@@ -389,7 +389,7 @@ def _fitting(texts: list[str]) -> Iterator[tuple[str, np.ndarray]]:
     if first is not None:
         yield first
         return
-    if _is_number(texts[0]) or (DATE.fullmatch(texts[0].replace("/", "-")) and FULL_DATE.match(texts[0])):
+    if _is_number(texts[0]) or (_DATE.fullmatch(texts[0].replace("/", "-")) and _FULL_DATE.match(texts[0])):
         return
     for pattern in dict.fromkeys(patterns_of(texts[0])):
         if (days := dates_by(pattern, texts)) is not None:
@@ -397,7 +397,7 @@ def _fitting(texts: list[str]) -> Iterator[tuple[str, np.ndarray]]:
 
 
 def _dates(values: Sequence[object], texts: list[str], place: Place) -> Times:
-    matches = [DATE.fullmatch(text.replace("/", "-")) for text in texts]
+    matches = [_DATE.fullmatch(text.replace("/", "-")) for text in texts]
     written, offsets = (
         [match[1] if match else "" for match in matches],
         [match[2] if match else None for match in matches],
@@ -453,7 +453,7 @@ def _zoned(wall: np.ndarray, offsets: Sequence[str | None], form: TimeForm, name
         return Times(wall, replace(form, zone=zone), instants)
     turns = np.flatnonzero(np.diff(minutes))
     some = np.unique(np.concatenate([[0, len(minutes) - 1], turns, turns + 1]))
-    for zone in [named] if named is not None else [*USUAL_ZONES, *sorted(available_timezones())]:
+    for zone in [named] if named is not None else [*_USUAL_ZONES, *sorted(available_timezones())]:
         if "/" in zone and all((_local(instants[rows], zone) == wall[rows]).all() for rows in (some, slice(None))):
             return Times(wall, replace(form, zone=zone), instants)
     return Times(instants, replace(form, zone="Z"), instants)
@@ -502,7 +502,7 @@ def zone_of_turning_clocks(wall: np.ndarray) -> str | None:
     if not back.any() or steps.min() < -_HOUR or np.median(steps) > _HOUR or too_many:
         return None
     index = pd.DatetimeIndex(wall)
-    for zone in (*USUAL_ZONES, *sorted(available_timezones())):
+    for zone in (*_USUAL_ZONES, *sorted(available_timezones())):
         try:
             instants = index.tz_localize(zone, ambiguous="infer", nonexistent="raise")
         except (KeyError, ValueError, OSError):  # "Factory" and other names that are no zones
@@ -565,7 +565,7 @@ def _offset_written(minutes: int) -> str:
 def _decimals_of_seconds(times: np.ndarray) -> int:
     """0, 3, 6 or 9: with so many all are written."""
     parts = times.astype(np.int64)
-    return next(decimals for decimals in UNITS if not (parts % 10 ** (9 - decimals)).any())
+    return next(decimals for decimals in _UNITS if not (parts % 10 ** (9 - decimals)).any())
 
 
 def _number_written(moment: float, decimals: int) -> float:

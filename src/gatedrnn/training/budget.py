@@ -22,7 +22,7 @@ FIRST, LEAST, MOST, SECONDS = 2, 3, 50, 3.0
 """Steps that are not measured, since a process pays for caches in them; then so many, or as many as take so long."""
 FIXED = (FORECAST, SERIES, SERIES_REGRESSION, TEXT, TEXT_REGRESSION)
 """Tasks whose recipe has as many steps as pay: more of them learn the training data by heart."""
-MAX_MEMBERS = 5
+_MAX_MEMBERS = 5
 """Networks that a model of these tasks gets from the time that is left."""
 
 
@@ -60,7 +60,7 @@ def within(settings: RunSettings, minutes: float) -> Budgeted:
     said = f"{steps:,} steps"
     if settings.data.task in FIXED and steps > (recipe := measured.recipe):
         values, said = {"total_steps": recipe}, f"{recipe:,} steps, as the recipe has: more do not pay"
-        members = min(MAX_MEMBERS, steps // recipe)
+        members = min(_MAX_MEMBERS, steps // recipe)
         if settings.data.task not in settings.model.without["members"] and settings.model.members == 1 < members:
             values["members"], said = members, f"{said}; {members} networks"
     return Budgeted(with_values(settings, values), f"{minutes:g} minutes: {each}: {said}.")

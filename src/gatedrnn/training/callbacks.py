@@ -13,7 +13,7 @@ from gatedrnn.training.model import scores_of
 from gatedrnn.training.result import RunResult
 from gatedrnn.training.settings import RunSettings
 
-TRACKERS = ("tensorboard", "wandb", "mlflow", "trackio")
+_TRACKERS = ("tensorboard", "wandb", "mlflow", "trackio")
 """The names of trackers, which are those of their packages."""
 
 
@@ -96,8 +96,8 @@ def check_trackers(names: Sequence[str]) -> None:
         UsageError: one is not.
     """
     for name in names:
-        if name not in TRACKERS:
-            raise UsageError(f"--log: {unknown('tracker', name, TRACKERS)}")
+        if name not in _TRACKERS:
+            raise UsageError(f"--log: {unknown('tracker', name, _TRACKERS)}")
         if find_spec(name) is None:
             raise UsageError(f"--log {name}: {name} is not installed; pip install {name}")
 

@@ -28,13 +28,13 @@ from gatedrnn.training.recipes import Chosen, recipe_of, with_options
 from gatedrnn.training.resources import fitting_batch
 from gatedrnn.training.settings import CellSettings, ModelSettings, RunSettings, TrainSettings
 
-STEPS_A_ROOT = 5
+_STEPS_A_ROOT = 5
 """Steps for each unit of the square root of the rows, with two classes: 14 passes over 500 texts, 3 over 10,000. Few
 texts are learned by heart in more. More classes take more of them, by the root of their number."""
-MIN_TEXT_STEPS = 60
+_MIN_TEXT_STEPS = 60
 SHORT = 512
 """Tokens up to which no text is cut."""
-READ_WHOLE = 0.99
+_READ_WHOLE = 0.99
 """The share of texts that are not cut: a batch is as long as its longest text."""
 
 
@@ -53,14 +53,16 @@ def text_recipe(lengths: Sequence[int], classes: int) -> dict[str, Chosen]:
         False
     """
     rows, kinds = len(lengths), max(2, classes)
-    steps = math.ceil(STEPS_A_ROOT * math.sqrt(rows * kinds / 2))
+    steps = math.ceil(_STEPS_A_ROOT * math.sqrt(rows * kinds / 2))
     of = f"{rows:,} texts and {kinds} classes" if classes else f"{rows:,} texts, as of two classes"
-    root = f"{STEPS_A_ROOT} · √(texts · classes / 2), of {of}"
-    few = f"no fewer than {MIN_TEXT_STEPS}: {root} would be {steps}"
-    choices = {"total_steps": Chosen(max(MIN_TEXT_STEPS, steps), root if steps >= MIN_TEXT_STEPS else few)}
+    root = f"{_STEPS_A_ROOT} · √(texts · classes / 2), of {of}"
+    few = f"no fewer than {_MIN_TEXT_STEPS}: {root} would be {steps}"
+    choices = {"total_steps": Chosen(max(_MIN_TEXT_STEPS, steps), root if steps >= _MIN_TEXT_STEPS else few)}
     if max(lengths) > SHORT:
-        most = max(SHORT, int(np.quantile(lengths, READ_WHOLE, method="inverted_cdf")))
-        choices["max_tokens"] = Chosen(most, f"{READ_WHOLE:.0%} of the texts are no longer, or {SHORT} if that is more")
+        most = max(SHORT, int(np.quantile(lengths, _READ_WHOLE, method="inverted_cdf")))
+        choices["max_tokens"] = Chosen(
+            most, f"{_READ_WHOLE:.0%} of the texts are no longer, or {SHORT} if that is more"
+        )
     return choices
 
 
@@ -69,7 +71,7 @@ BATCH = 16
 MIN_STEPS, MAX_STEPS = 500, 5000
 EPOCHS = 10
 """Passes over the training series, where these are more steps than `MIN_STEPS`."""
-HELD_BACK_FROM = 2000
+_HELD_BACK_FROM = 2000
 """Series from which on a tenth is worth more for choosing weights than for learning them: of fewer, an accuracy of a
 tenth has a standard error above two hundredths, which is more than choosing gains."""
 LONGEST = 2000
@@ -97,12 +99,12 @@ def series_recipe(rows: int, steps: int, channels: int, classes: int) -> dict[st
     """
     passes = EPOCHS * -(-rows // BATCH)
     bounds = f"{EPOCHS} passes over {rows:,} series in batches of {BATCH}, but {MIN_STEPS:,} to {MAX_STEPS:,} steps"
-    held = rows >= HELD_BACK_FROM
+    held = rows >= _HELD_BACK_FROM
     choices = {
         "total_steps": Chosen(min(MAX_STEPS, max(MIN_STEPS, passes)), bounds),
         "validation_fraction": Chosen(
             0.1 if held else 0.0,
-            f"{rows:,} series: weights are chosen on a part of {HELD_BACK_FROM:,} or more, fewer are all learned from",
+            f"{rows:,} series: weights are chosen on a part of {_HELD_BACK_FROM:,} or more, fewer are all learned from",
         ),
     }
     if steps > LONGEST:
@@ -118,13 +120,13 @@ def series_recipe(rows: int, steps: int, channels: int, classes: int) -> dict[st
     return choices
 
 
-BATCH_OF_ONE = 16
+_BATCH_OF_ONE = 16
 """Windows in a step for a single series, whose windows are much alike."""
 FEW_VALUES, FEWER_STEPS = 1_000, 120
 """Values of a single series below which fewer steps than the recipe's do as well."""
 MANY_SERIES, MORE_STEPS = 100, 400
 """Series from which on more steps than the recipe's pay."""
-MANY_VALUES = 200_000
+_MANY_VALUES = 200_000
 """Values of training from which on a larger network, trained for longer, pays."""
 LARGE: dict[str, Json] = {
     "layers": 2, "hidden_size": 128, "embedding_size": 128, "head_dropout": 0.2, "total_steps": 1000,
@@ -141,14 +143,14 @@ def size_for(data: TaskData) -> dict[str, Chosen]:
     """
     train = cast(Windows, data.train)
     series, values = len(train.series), int(train.stop.sum())
-    if values >= MANY_VALUES:
-        reason = f"{values:,} values: {MANY_VALUES:,} or more"
+    if values >= _MANY_VALUES:
+        reason = f"{values:,} values: {_MANY_VALUES:,} or more"
         return {name: Chosen(value, reason) for name, value in LARGE.items()}
     if series >= MANY_SERIES:
         return {"total_steps": Chosen(MORE_STEPS, f"{series:,} series: {MANY_SERIES} or more")}
     if series > 1:
         return {}
-    sizes = {"batch_size": Chosen(BATCH_OF_ONE, "one series, whose windows are much alike")}
+    sizes = {"batch_size": Chosen(_BATCH_OF_ONE, "one series, whose windows are much alike")}
     if values < FEW_VALUES:
         sizes["total_steps"] = Chosen(FEWER_STEPS, f"one series of {values:,} values: fewer than {FEW_VALUES:,}")
     return sizes

@@ -46,7 +46,7 @@ SHOWN = 4
 """Series that are drawn."""
 HARDEST = 2
 """Forecasts of the test that are drawn because they are furthest off."""
-LEANS = 0.2
+_LEANS = 0.2
 """The fraction of the mean error below which a bias is not worth a number."""
 
 
@@ -114,7 +114,7 @@ class Forecasts(Record):
         if not self.bias or not error:
             return lines
         side, part = "high" if self.bias > 0 else "low", abs(self.bias) / error
-        much = f"by {part:.0%} of the mean error" if part >= LEANS else "by little beside the mean error"
+        much = f"by {part:.0%} of the mean error" if part >= _LEANS else "by little beside the mean error"
         return [*lines, f"in the mean, forecasts are too {side} {much}"]
 
     def sentence(self) -> str:

@@ -209,7 +209,7 @@ def errors(answers: Answers) -> np.ndarray:
     return np.abs(answers.predicted - answers.true) / answers.unit
 
 
-METRICS: dict[str, Callable[[Answers], np.ndarray]] = {
+_METRICS: dict[str, Callable[[Answers], np.ndarray]] = {
     "accuracy": hits, "balanced_accuracy": balanced_accuracy, "micro_f1": micro_f1, "macro_f1": macro_f1,
     "auroc": auroc, "average_precision": average_precision, "log_loss": log_losses, "r2": squared_share,
     "spearman": rank_correlation, "scaled_mae": errors,
@@ -242,7 +242,7 @@ def judge(examples: Examples, outputs: Sequence[np.ndarray]) -> Evaluation:
     # What has no order has no score; that the loss is no number is said where it is asked for.
     answers = answers._replace(outputs=np.nan_to_num(answers.outputs))
     names = dict.fromkeys((*_beside(examples, answers), examples.metric))
-    values = {name: METRICS[name](answers) for name in names}
+    values = {name: _METRICS[name](answers) for name in names}
     scores = {name: float(moves.mean()) for name, moves in values.items()}
     if answers.numbers:
         scores["mae"] = scores["scaled_mae"] * answers.unit
@@ -276,7 +276,7 @@ def every_score(answers: Answers) -> Scores:
     else:
         two = {*answers.true.tolist()} == {0, 1} and answers.outputs.shape[1] == 2
         names = ("accuracy", "balanced_accuracy", "macro_f1", *(("auroc", "average_precision") if two else ()))
-    return Scores(loss=loss_of(answers), **{name: float(METRICS[name](answers).mean()) for name in names})
+    return Scores(loss=loss_of(answers), **{name: float(_METRICS[name](answers).mean()) for name in names})
 
 
 def tables_of(answers: Answers) -> tuple[list[list[int]] | None, list[list[list[int]]] | None]:

@@ -176,7 +176,7 @@ def write_model(model: GatedRNNPreTrainedModel, data: TaskData, folder: Path, ca
         temporary.rename(folder)
 
 
-PIPELINES = {"sequence": "text-classification", "step": "token-classification", "next": "text-generation"}
+_PIPELINES = {"sequence": "text-classification", "step": "token-classification", "next": "text-generation"}
 """The pipelines of models with a tokenizer, by the unit of their labels."""
 CLASSES = {
     "sequence": "AutoModelForSequenceClassification", "step": "AutoModelForTokenClassification",
@@ -192,7 +192,7 @@ def model_card(
     return card.get_template("card.md").render(
         settings=settings.shown(), data=data, structure=structure, parameters=parameters,
         scores=scores_in_words(result), result=result, environment=environment(), labelled=data.labelled,
-        pipeline=PIPELINES[data.labelled] if data.tokenizer is not None else None, auto=CLASSES[data.labelled],
+        pipeline=_PIPELINES[data.labelled] if data.tokenizer is not None else None, auto=CLASSES[data.labelled],
     )  # fmt: skip
 
 

@@ -17,7 +17,7 @@ from gatedrnn.records import naming
 from gatedrnn.training.result import Metric
 from gatedrnn.training.settings import TrainSettings
 
-LOWER_IS_BETTER = ("log_loss", "scaled_mae", "perplexity", "mase")
+_LOWER_IS_BETTER = ("log_loss", "scaled_mae", "perplexity", "mase")
 ENOUGH = 50
 """Examples, or windows, of a validation by which weights are chosen, where files of series are small: an accuracy of so
 many has a standard error of 0.05."""
@@ -220,7 +220,7 @@ def metric_of(data: TaskData) -> Metric:
         name = "scaled_mae"
     if isinstance(examples, Examples) and examples.metric is not None:
         name = examples.metric
-    return Metric.model_validate({"name": name, "higher_is_better": name not in LOWER_IS_BETTER})
+    return Metric.model_validate({"name": name, "higher_is_better": name not in _LOWER_IS_BETTER})
 
 
 def objective_of(data: TaskData, config: GatedRNNConfig, train: TrainSettings) -> Objective:

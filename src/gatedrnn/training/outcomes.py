@@ -18,10 +18,10 @@ from gatedrnn.unpacking import check_arrays
 OUTCOMES = "outcomes.npz"
 ERROR = 0.05
 """The share of intervals that leave out the truth."""
-MIN_DOCUMENTS = 20
+_MIN_DOCUMENTS = 20
 """The fewest documents that are examples each: fewer are too few to stand for others: the text is cut into blocks
 then."""
-MIN_SERIES = 20
+_MIN_SERIES = 20
 """The fewest series of forecasts that are examples each."""
 MAX_PIECES = 2000
 BLOCKS, MIN_BLOCK = 200, 100
@@ -115,7 +115,7 @@ def of_text(losses: np.ndarray, starts: np.ndarray) -> Outcomes:
     """
     edges = np.asarray(starts) - 1
     edges = edges[edges < len(losses)]
-    if len(edges) >= MIN_DOCUMENTS:
+    if len(edges) >= _MIN_DOCUMENTS:
         unit = "document" if len(edges) <= MAX_PIECES else "group of documents"
         if len(edges) > MAX_PIECES:
             edges = edges[np.linspace(0, len(edges), MAX_PIECES, endpoint=False).astype(int)]
@@ -134,7 +134,7 @@ def of_windows(errors: np.ndarray, labels: np.ndarray, places: np.ndarray, horiz
         places: series and origin of each window, (windows, 2).
         horizon: the shortest block, since forecasts of neighbouring origins have most labels in common.
     """
-    if len(np.unique(places[:, 0])) >= MIN_SERIES:
+    if len(np.unique(places[:, 0])) >= _MIN_SERIES:
         _, group, unit = *np.unique(places[:, 0], return_inverse=True), "series"
     else:
         times = places[:, 1] - places[:, 1].min()

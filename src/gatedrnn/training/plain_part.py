@@ -27,10 +27,10 @@ PENALTIES = np.logspace(-3, 3, 10)
 """The penalties of the ridge, chosen by leaving one out."""
 MAX_ROWS = 5000
 """Series that are fitted, drawn where there are more: memory and time grow with their square."""
-SHARPEST = 16.0
+_SHARPEST = 16.0
 """Largest factor from a ridge's answers, which are about -1 and 1, to logits: where all are right when left out, no
 likelihood bounds it."""
-FLAT = 1e-4
+_FLAT = 1e-4
 """A feature that deviates by less over the training series distinguishes them by rounding alone."""
 
 
@@ -64,7 +64,7 @@ def fit_convolution_path(path: ConvolutionPath, examples: Examples, seed: int) -
     path.convolutions.fit(series, generator)
     labels, features = examples.labels[rows], _features(path, examples, rows)
     scaler = StandardScaler().fit(features)
-    deviation = np.where(scaler.scale_ > FLAT, scaler.scale_, np.inf)
+    deviation = np.where(scaler.scale_ > _FLAT, scaler.scale_, np.inf)
     numbers = examples.are_numbers
     targets = labels[:, None] if numbers else np.where(np.arange(len(like)) == labels[:, None], 1.0, -1.0)
     ridge = RidgeCV(PENALTIES, scoring="neg_mean_squared_error", store_cv_results=True)
@@ -92,13 +92,13 @@ def _features(path: ConvolutionPath, examples: Examples, rows: np.ndarray) -> np
 
 
 def _sharpness(answers: np.ndarray, labels: np.ndarray) -> float:
-    """The factor, at most `SHARPEST`, by which answers (rows, classes) are the likeliest logits of the labels."""
+    """The factor, at most `_SHARPEST`, by which answers (rows, classes) are the likeliest logits of the labels."""
 
     def loss(logarithm: float) -> float:
         likelihoods = log_softmax(np.exp(logarithm) * answers, axis=1)
         return -float(likelihoods[np.arange(len(labels)), labels].mean())
 
-    return float(np.exp(minimize_scalar(loss, bounds=(-3.0, np.log(SHARPEST)), method="bounded").x))
+    return float(np.exp(minimize_scalar(loss, bounds=(-3.0, np.log(_SHARPEST)), method="bounded").x))
 
 
 TEXTS, SERIES, FORECASTS = (

@@ -19,11 +19,11 @@ from gatedrnn.training.resources import compile_kernels, loss_of_batch
 from gatedrnn.training.settings import RunSettings
 
 Precision: TypeAlias = Literal["float32", "bfloat16"]
-PRECISIONS: tuple[Precision, Precision] = "float32", "bfloat16"
+_PRECISIONS: tuple[Precision, Precision] = "float32", "bfloat16"
 LOG = logging.getLogger("gatedrnn")
 SECONDS = 2.0
 """Seconds of measuring, where a step takes less."""
-CHILD = "from gatedrnn.training.precision import answer_parent; answer_parent()"
+_CHILD = "from gatedrnn.training.precision import answer_parent; answer_parent()"
 
 
 def faster_precision(settings: RunSettings, data: TaskData) -> Precision:
@@ -37,7 +37,7 @@ def faster_precision(settings: RunSettings, data: TaskData) -> Precision:
     """
     if torch.cuda.is_available():
         raise UsageError("--precision auto: measures on a CPU alone; name the precision")
-    compile_kernels([in_precision(settings, each) for each in PRECISIONS])
+    compile_kernels([in_precision(settings, each) for each in _PRECISIONS])
     ratio = _ratio_in_child(settings) if _has_amx() else _ratio(settings, data)
     found: Precision = "bfloat16" if ratio is not None and ratio < 1 else "float32"
     took = "a process that tried it ended" if ratio is None else f"a step in bfloat16 takes {ratio:.2f} times as long"
@@ -63,7 +63,7 @@ def _ratio(settings: RunSettings, data: TaskData) -> float:
                 loss_of_batch(run, data, model, batch).backward()
                 model.zero_grad()
 
-            steps = {each: partial(step, in_precision(settings, each)) for each in PRECISIONS}
+            steps = {each: partial(step, in_precision(settings, each)) for each in _PRECISIONS}
             samples = interleave(steps, SECONDS)
     finally:
         torch.set_num_threads(threads)
@@ -77,7 +77,7 @@ def _has_amx() -> bool:
 
 def _ratio_in_child(settings: RunSettings) -> float | None:
     """The ratio by another process; None where it ended without one."""
-    with start_python(CHILD, stdout=PIPE, stderr=DEVNULL) as child:
+    with start_python(_CHILD, stdout=PIPE, stderr=DEVNULL) as child:
         printed, _ = child.communicate(settings.model_dump_json().encode())
     return float(printed.split()[-1]) if child.returncode == 0 else None
 

@@ -20,14 +20,14 @@ from gatedrnn.training.result import RunResult
 from gatedrnn.training.settings import RunSettings
 
 SHRINKAGES = (0.0, 0.25, 0.5, 0.75, 1.0)
-UNTRUSTED = 0.75
+_UNTRUSTED = 0.75
 """The shrinkage where no value was held back."""
 PENALTY = 0.05
 """A part of the error for each unit of distance from the shrinkage that is expected: forecasts choose by chance too."""
 FEW, MANY = 1.0, 0.25
-"""The shrinkages expected of a model with hardly a forecast to choose by, and of one with `ENOUGH_WINDOWS`: on panels
+"""The shrinkages expected of a model with hardly a forecast to choose by, and of one with `_ENOUGH_WINDOWS`: on panels
 of M1 and M3 a fourth was best or nearly so, whatever a validation part of some hundred series said."""
-ENOUGH_WINDOWS = 100
+_ENOUGH_WINDOWS = 100
 MAX_WINDOWS = 2048
 """Forecasts that both are found from."""
 ENOUGH = 200
@@ -53,7 +53,7 @@ class Errors(NamedTuple):
 def errors_of(model: GatedRNNForForecasting, windows: Windows, shrinkages: Sequence[float]) -> list[Errors]:
     """Errors of the forecasts of a part that the model was not trained on, or where they are few from all of its
     origins; in `eval()`, without factors of intervals; one of them for each shrinkage."""
-    places = windows.places if len(windows) >= ENOUGH_WINDOWS else windows.all_places(MAX_WINDOWS)
+    places = windows.places if len(windows) >= _ENOUGH_WINDOWS else windows.all_places(MAX_WINDOWS)
     middle = model.config.levels.index(0.5)
     errors: list[list[Errors]] = [[] for _ in shrinkages]
     for rows in windows.in_batches(places):
@@ -86,7 +86,7 @@ def best_shrinkage(errors: Sequence[Errors], windows: int) -> int:
 def least_with_penalty(means: Sequence[float], examples: int) -> int:
     """The index in `SHRINKAGES` of the smallest mean error of so many independent examples, with a penalty on what is
     not expected: few must speak for the network, many against it."""
-    expected = FEW + (MANY - FEW) * min(1.0, examples / ENOUGH_WINDOWS)
+    expected = FEW + (MANY - FEW) * min(1.0, examples / _ENOUGH_WINDOWS)
     costs = [
         mean * (1 + PENALTY * abs(shrinkage - expected)) for mean, shrinkage in zip(means, SHRINKAGES, strict=True)
     ]
@@ -197,7 +197,7 @@ def fit_again(
 def _from_validation(data: TaskData, model: GatedRNNForForecasting) -> tuple[float, list[Errors]]:
     """Return the shrinkage that the validation part asks for, and the errors with it; none without such a part."""
     if "validation" not in data.evaluation:
-        return UNTRUSTED, []
+        return _UNTRUSTED, []
     validation = cast(Windows, data.evaluation["validation"])
     errors = errors_of(model, validation, SHRINKAGES)
     best = best_shrinkage(errors, len(validation))

@@ -25,7 +25,7 @@ from gatedrnn.training.result import Record, RunResult, Standing, read_record
 from gatedrnn.training.score import outcomes_of
 
 SHOWN = 6
-MAX_READ = 1000
+_MAX_READ = 1000
 """The number of wrong examples that are read again to find the surest."""
 MAX_STEPS, MAX_CHANNELS, MAX_LETTERS = 2000, 100, 300
 """The most steps, channels and letters of an example that is shown."""
@@ -91,10 +91,10 @@ def _may_be_hardest(test: Examples, outcomes: Outcomes) -> np.ndarray:
     """Rows to read again: those with the largest errors, those that were wrong, or the first ones where outcomes say
     neither."""
     if test.metric not in (None, "scaled_mae"):
-        return np.arange(min(len(test), MAX_READ))
+        return np.arange(min(len(test), _MAX_READ))
     are_errors = test.are_numbers and not test.within
     off = outcomes.values if are_errors else outcomes.counts - outcomes.values
-    worst = np.argsort(-off, kind="stable")[: SHOWN if are_errors else MAX_READ]
+    worst = np.argsort(-off, kind="stable")[: SHOWN if are_errors else _MAX_READ]
     return worst[off[worst] > 0]
 
 
@@ -130,7 +130,7 @@ def _values(series: np.ndarray) -> list[list[float | None]]:
     return [[None if np.isnan(value) else float(value) for value in channel] for channel in shown]
 
 
-BEFORE = 3
+_BEFORE = 3
 """Horizons of the past that are drawn."""
 BLUE, ORANGE = COLOURS[:2]
 
@@ -152,7 +152,7 @@ def _bands(drawn: Drawn, levels: list[float]) -> go.Figure:
     """The past, the median, and a band for each pair of quantiles around it."""
     figure, horizon = go.Figure(), len(drawn.quantiles)
     past, ahead = drawn.times[:-horizon], drawn.times[-horizon:]
-    shown = BEFORE * horizon
+    shown = _BEFORE * horizon
     columns = list(zip(*drawn.quantiles, strict=True))
     for place in range(levels.index(0.5)):
         low, high = columns[place], columns[-1 - place]
@@ -195,9 +195,9 @@ def _coverage(coverage: dict[str, float]) -> go.Figure:
     return figure
 
 
-MAX_CONFUSED = 30
+_MAX_CONFUSED = 30
 """Classes whose confusion is shown."""
-CURVES = 3
+_CURVES = 3
 """Channels that are drawn as such."""
 Points = tuple[list[float], list[float]]
 """Steps, and what was found there."""
@@ -256,7 +256,7 @@ def _class_rows(result: RunResult, names: list[str]) -> list[dict[str, str]]:
 def _confusion_rows(result: RunResult, names: list[str]) -> list[dict[str, str]]:
     """One row of text for each true class of the test; none where there are very many."""
     table = (result.confusion or {}).get("test", [])
-    if len(table) > MAX_CONFUSED:
+    if len(table) > _MAX_CONFUSED:
         return []
     return [
         {"true \\ predicted": name} | {other: f"{count:,}" for other, count in zip(names, row, strict=True)}
@@ -285,7 +285,7 @@ def _hard_series(hardest: list[Hard]) -> go.Figure:
     figure = make_subplots(rows=-(-len(hardest) // 2), cols=2, subplot_titles=titles, vertical_spacing=0.12)
     for place, example in enumerate(hardest):
         where = {"row": 1 + place // 2, "col": 1 + place % 2}
-        if len(example.values) > CURVES:
+        if len(example.values) > _CURVES:
             figure.add_heatmap(z=example.values, colorscale="Blues", showscale=False, **where)
             figure.update_yaxes(autorange="reversed", **where)
             continue

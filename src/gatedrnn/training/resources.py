@@ -25,7 +25,7 @@ SHARE = 0.5
 """The share of the available memory for what a step keeps for its backward pass."""
 MANY_STEPS = 2**16
 """Time steps of a batch up to which it fits wherever its model does: it is not measured."""
-COUNTED_LAYERS = 3
+_COUNTED_LAYERS = 3
 """The most layers that are built to be counted: from the second on, layers of one cell are alike."""
 
 
@@ -102,10 +102,10 @@ def _parameters(settings: RunSettings, data: TaskData) -> int | None:
     elements for 64 bits.
     """
     layers = settings.model.layers
-    if len(settings.cells) > 1 or layers <= COUNTED_LAYERS:
+    if len(settings.cells) > 1 or layers <= _COUNTED_LAYERS:
         return _counted(settings, data, layers)
-    few, more = _counted(settings, data, COUNTED_LAYERS - 1), _counted(settings, data, COUNTED_LAYERS)
-    return None if few is None or more is None else few + (layers - COUNTED_LAYERS + 1) * (more - few)
+    few, more = _counted(settings, data, _COUNTED_LAYERS - 1), _counted(settings, data, _COUNTED_LAYERS)
+    return None if few is None or more is None else few + (layers - _COUNTED_LAYERS + 1) * (more - few)
 
 
 def _counted(settings: RunSettings, data: TaskData, layers: int) -> int | None:

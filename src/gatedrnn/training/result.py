@@ -168,7 +168,7 @@ class Metric(Record):
         return getattr(scores, self.name) * self.sign, -scores.loss
 
 
-SCORE = re.compile(rf"(\w+?)_({'|'.join(Scores.model_fields)})")
+_SCORE = re.compile(rf"(\w+?)_({'|'.join(Scores.model_fields)})")
 """The pattern of the names of scores in files: `test_accuracy`, `validation_bits_per_byte`, `test_4096_loss`."""
 
 
@@ -194,9 +194,9 @@ class RunScores(Record):
             return given
         scores: dict[str, dict[str, Any]] = {}
         for name, value in given.items():
-            if match := SCORE.fullmatch(name):
+            if match := _SCORE.fullmatch(name):
                 scores.setdefault(match[1], {})[match[2]] = value
-        return {name: value for name, value in given.items() if not SCORE.fullmatch(name)} | {"scores": scores}
+        return {name: value for name, value in given.items() if not _SCORE.fullmatch(name)} | {"scores": scores}
 
     @model_serializer(mode="wrap")
     def _flat(self, inner: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -216,7 +216,7 @@ class RunScores(Record):
         schema = handler.resolve_ref_schema(reference)
         schema["properties"].pop("scores")
         schema["required"].remove("scores")
-        schema["patternProperties"] = {f"^{SCORE.pattern}$": {"type": "number"}}
+        schema["patternProperties"] = {f"^{_SCORE.pattern}$": {"type": "number"}}
         return reference
 
 

@@ -19,11 +19,11 @@ from gatedrnn.records import write_whole
 from gatedrnn.training.finished import Finished, labelled_by, model_place, open_finished
 from gatedrnn.training.folder import RunFolder
 
-TEMPERATURES = (0.5, 0.8, 1.0)
-SAMPLE_LENGTH = 300
+_TEMPERATURES = (0.5, 0.8, 1.0)
+_SAMPLE_LENGTH = 300
 OnText = Callable[[str], None]
 """Called with each new piece of a text, the prompt first; the pieces join to the text."""
-INCOMPLETE = "\ufffd"
+_INCOMPLETE = "\ufffd"
 """The character that bytes are decoded to which are no whole character yet."""
 
 
@@ -119,7 +119,7 @@ class _Listener(StoppingCriteria):
 
     def _certain(self, text: str) -> int:
         """The length of the text without an end that may be the beginning of a stop text, or of a character."""
-        certain = len(text.rstrip(INCOMPLETE))
+        certain = len(text.rstrip(_INCOMPLETE))
         for word in self.stop:
             ends = (n for n in range(len(word) - 1, 0, -1) if text.endswith(word[:n], self.begin))
             certain = min(certain, len(text) - next(ends, 0))
@@ -216,11 +216,11 @@ def _texts(name: str, given: Any) -> list[str]:
 
 
 def write_samples(path: Path) -> None:
-    """Let a finished run's model begin a text at each of `TEMPERATURES`, into samples.json."""
+    """Let a finished run's model begin a text at each of `_TEMPERATURES`, into samples.json."""
     model, tokenizer = load_language_model(path)
     texts = {
-        f"{heat:g}": sample(model, tokenizer, "", SAMPLE_LENGTH, temperature=heat, endless=True)
-        for heat in TEMPERATURES
+        f"{heat:g}": sample(model, tokenizer, "", _SAMPLE_LENGTH, temperature=heat, endless=True)
+        for heat in _TEMPERATURES
     }
     folder = RunFolder(path)
     write_whole(folder.samples, json.dumps(texts, indent=1, ensure_ascii=False))

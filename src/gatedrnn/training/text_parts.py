@@ -115,7 +115,7 @@ def _places(table: np.ndarray, numbers: np.ndarray) -> np.ndarray:
 
 WINDOW = 5
 """Tokens to each side that keep a token company."""
-SMOOTHING = 0.75
+_SMOOTHING = 0.75
 """Power of the counts of contexts, so that rare ones are not overrated (Levy et al. 2015)."""
 
 
@@ -127,7 +127,7 @@ def company_vectors(texts: Sequence[np.ndarray], vocabulary: int, features: int,
     """
     counts = company(texts, vocabulary)
     total, frequencies = counts.sum(), np.asarray(counts.sum(1)).ravel()
-    around = frequencies**SMOOTHING / max(1.0, (frequencies**SMOOTHING).sum())
+    around = frequencies**_SMOOTHING / max(1.0, (frequencies**_SMOOTHING).sum())
     pairs = counts.tocoo()
     gain = np.log(pairs.data / total) - np.log(frequencies[pairs.row] / total) - np.log(around[pairs.col])
     positive = sp.csr_matrix((np.maximum(gain, 0), (pairs.row, pairs.col)), counts.shape)
@@ -187,7 +187,7 @@ class LinearTables(NamedTuple):
     grams: GramTable
 
 
-LETTERS_SHARE = 0.75
+_LETTERS_SHARE = 0.75
 """The weight of a linear path's answer where tokens are letters: from some hundreds of texts, a network learns less of
 words that it has to put together itself. Chosen by cross-validation on Chinese reviews."""
 
@@ -202,7 +202,7 @@ def text_fields(run: RunSettings, data: TaskData) -> dict[str, float | dict[str,
         pairs, triples, grams = _linear(data)
         sizes = {"pairs": len(pairs), "grams": grams.grams, "grams_per_token": grams.table.shape[1]}
         if triples is not None:
-            sizes["triples"], fields["path_share"] = len(triples), LETTERS_SHARE
+            sizes["triples"], fields["path_share"] = len(triples), _LETTERS_SHARE
         fields["linear_path"] = sizes
     return fields
 

@@ -16,46 +16,46 @@ from gatedrnn.verify.contract import Check, as_log_space
 from gatedrnn.verify.definition import Sequences, initial_states, run_by_definition
 from gatedrnn.verify.tolerances import allowed_error, largest_error
 
-SCAN_LENGTHS = (100, 10_000, 1_000_000)
-LOOP_LENGTHS = (100, 3_000)
+_SCAN_LENGTHS = (100, 10_000, 1_000_000)
+_LOOP_LENGTHS = (100, 3_000)
 CHANNELS = 2
-LONG_SCAN_CELL = "mingru"
+_LONG_SCAN_CELL = "mingru"
 """The scan cell that represents all: they share the scan over time."""
 
 
 def check_lengths(cells: tuple[str, ...]) -> Iterator[Check]:
     """Check the error by length of the bare scan, of one scan cell, and of every loop cell among `cells`."""
     backend = choose_backend("cpu").backend
-    decay, drive = _random_coefficients(SCAN_LENGTHS[-1])
+    decay, drive = _random_coefficients(_SCAN_LENGTHS[-1])
     exact = _loop_in_python(decay, drive)
-    for steps in SCAN_LENGTHS:
+    for steps in _SCAN_LENGTHS:
         h, _ = linear_scan(decay[:, :steps].float(), drive[:, :steps].float(), backend=backend)
         yield _row("linear_scan", backend, steps, h, exact[:, :steps])
     for name in dict.fromkeys(CellChoice.parse(cell).name for cell in cells):
         layer_class = CELLS[name].layer
         if kind_of(layer_class.cell_class).facts(layer_class.cell_class).iterates:
-            layer, x = _layer_and_input(name, LOOP_LENGTHS[-1])
+            layer, x = _layer_and_input(name, _LOOP_LENGTHS[-1])
             with torch.no_grad():
                 exact, _ = run_by_definition(layer.double(), _unpadded(layer, x.double()))
                 layer.float()
-                for steps in LOOP_LENGTHS:
+                for steps in _LOOP_LENGTHS:
                     yield _row(name, layer.backends[-1], steps, layer(x[:, :steps])[0], exact[:, :steps])
-        elif name == LONG_SCAN_CELL:
+        elif name == _LONG_SCAN_CELL:
             yield from _long_scan_cell(name)
 
 
 def _long_scan_cell(name: str) -> Iterator[Check]:
     """Check a scan cell in linear space, and show its error in log space, where it may grow."""
-    layer, x = _layer_and_input(name, SCAN_LENGTHS[-1])
+    layer, x = _layer_and_input(name, _SCAN_LENGTHS[-1])
     backend = layer.backends[-1]
     cell: Any = layer.cell  # a scan cell
     with torch.no_grad():
         projected = layer.project(x.double(), {k.removesuffix("_l0"): p.double() for k, p in layer.named_parameters()})
         coefficients = cell.coefficients(*split_gates(len(cell.projections), projected))
         exact = _loop_in_python(*coefficients)
-        for steps in SCAN_LENGTHS:
+        for steps in _SCAN_LENGTHS:
             yield _row(name, backend, steps, layer(x[:, :steps])[0], exact[:, :steps])
-        for steps in SCAN_LENGTHS:
+        for steps in _SCAN_LENGTHS:
             decay, drive = (each[:, :steps].float() for each in coefficients)
             h, _ = log_space_scan(decay, drive, torch.zeros(1, CHANNELS))
             yield as_log_space(_row(name, backend, steps, h, exact[:, :steps]), steps)

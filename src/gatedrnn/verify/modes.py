@@ -152,49 +152,49 @@ def _interleaved(first: Tensor, second: Tensor) -> Tensor:
     return torch.stack((first, second), dim=2).flatten(1, 2)
 
 
-ONE_DIRECTION = {"num_layers": 2, "proj_size": 2}
-TWO_DIRECTIONS = {"num_layers": 2, "bidirectional": True}
-RAGGED = (5, 9, 1)
+_ONE_DIRECTION = {"num_layers": 2, "proj_size": 2}
+_TWO_DIRECTIONS = {"num_layers": 2, "bidirectional": True}
+_RAGGED = (5, 9, 1)
 
 CASES = (
-    Case("plain", ONE_DIRECTION, {
+    Case("plain", _ONE_DIRECTION, {
         "whole sequence": whole, "step by step": steps, "in chunks": chunks, "time first": time_first,
     }),
-    Case("narrow state", ONE_DIRECTION, {"in chunks, narrow state": narrow_chunks}, narrow=True),
-    Case("no hx", ONE_DIRECTION, {"no hx": without_hx}, hx=False),
-    Case("padded right", ONE_DIRECTION, {
+    Case("narrow state", _ONE_DIRECTION, {"in chunks, narrow state": narrow_chunks}, narrow=True),
+    Case("no hx", _ONE_DIRECTION, {"no hx": without_hx}, hx=False),
+    Case("padded right", _ONE_DIRECTION, {
         "mask, padded right": whole, "packed, unsorted": packed_unsorted,
-    }, lengths=RAGGED),
-    Case("padded left", ONE_DIRECTION, {"mask, padded left": whole}, lengths=RAGGED, left=True),
-    Case("holes", {**ONE_DIRECTION, "bias": False}, {"mask with holes": whole}, holes=True),
+    }, lengths=_RAGGED),
+    Case("padded left", _ONE_DIRECTION, {"mask, padded left": whole}, lengths=_RAGGED, left=True),
+    Case("holes", {**_ONE_DIRECTION, "bias": False}, {"mask with holes": whole}, holes=True),
     Case("resets", {"num_layers": 1}, {
         "resets": whole, "resets, step by step": steps, "resets, in chunks": chunks,
     }, resets=True),
-    Case("packed resets", {**ONE_DIRECTION, "bias": False}, {
+    Case("packed resets", {**_ONE_DIRECTION, "bias": False}, {
         "packed, resets": packed_unsorted,
-    }, lengths=RAGGED, resets=True),
-    Case("both directions", {**TWO_DIRECTIONS, "bias": False}, {
+    }, lengths=_RAGGED, resets=True),
+    Case("both directions", {**_TWO_DIRECTIONS, "bias": False}, {
         "both directions": whole,
     }),
-    Case("both directions, ragged", TWO_DIRECTIONS, {
+    Case("both directions, ragged", _TWO_DIRECTIONS, {
         "both directions, mask": whole, "both directions, packed": packed_unsorted,
-    }, lengths=RAGGED),
-    Case("both directions, resets", TWO_DIRECTIONS, {
+    }, lengths=_RAGGED),
+    Case("both directions, resets", _TWO_DIRECTIONS, {
         "both directions, resets": whole, "both directions, resets, time first": time_first,
     }, holes=True, resets=True),
-    Case("gaps", ONE_DIRECTION, {
+    Case("gaps", _ONE_DIRECTION, {
         "gaps": whole, "gaps, step by step": steps, "gaps, in chunks": chunks, "gaps, time first": time_first,
         "gaps, masked steps between": masked_between,
     }, gaps=True),
-    Case("gaps, holes", TWO_DIRECTIONS, {
+    Case("gaps, holes", _TWO_DIRECTIONS, {
         "both directions, gaps": whole, "both directions, gaps, time first": time_first,
         "both directions, gaps, masked steps between": masked_between,
     }, holes=True, resets=True, gaps=True),
-    Case("gaps, holes in chunks", ONE_DIRECTION, {"gaps with holes, in chunks": chunks}, holes=True, gaps=True),
-    Case("gaps, holes and resets in chunks", ONE_DIRECTION, {
+    Case("gaps, holes in chunks", _ONE_DIRECTION, {"gaps with holes, in chunks": chunks}, holes=True, gaps=True),
+    Case("gaps, holes and resets in chunks", _ONE_DIRECTION, {
         "gaps with holes and resets, in chunks": chunks,
     }, holes=True, resets=True, gaps=True),
-    Case("gaps, packed", TWO_DIRECTIONS, {"gaps, packed": packed_unsorted}, lengths=RAGGED, gaps=True),
+    Case("gaps, packed", _TWO_DIRECTIONS, {"gaps, packed": packed_unsorted}, lengths=_RAGGED, gaps=True),
     Case("gaps, mixed", {"num_layers": 1}, {
         "gaps, each step in two": in_two_steps, "gaps, steps at no time": at_no_time,
     }, resets=True, gaps=True, convex=True),
@@ -202,13 +202,13 @@ CASES = (
         "gaps of features": whole, "gaps of features, step by step": steps, "gaps of features, in chunks": chunks,
         "gaps of features, time first": time_first,
     }, resets=True, gap_features=True),
-    Case("gaps of features, both directions", {**TWO_DIRECTIONS, "gap_features": 3}, {
+    Case("gaps of features, both directions", {**_TWO_DIRECTIONS, "gap_features": 3}, {
         "both directions, gaps of features": whole, "both directions, gaps of features, time first": time_first,
     }, holes=True, resets=True, gap_features=True),
     Case("gaps of features, packed", {"gap_features": 3}, {
         "gaps of features, mask": whole, "gaps of features, packed": packed_unsorted,
-    }, lengths=RAGGED, gap_features=True),
-    Case("locked", ONE_DIRECTION, {
+    }, lengths=_RAGGED, gap_features=True),
+    Case("locked", _ONE_DIRECTION, {
         "dropped inputs and weights": whole, "dropped inputs and weights, step by step": steps,
     }, regularisers=("input_dropout", "weight_dropout")),
     Case("normalised", {"num_layers": 1, "layer_norm": True}, {
@@ -221,7 +221,7 @@ CASES = (
 
 LOG_SPACE = Case("log_space", {"num_layers": 2, "log_space": True}, {
     "mask, padded right": whole, "packed, unsorted": packed_unsorted,
-}, positive_hx=True, lengths=RAGGED)  # fmt: skip
+}, positive_hx=True, lengths=_RAGGED)  # fmt: skip
 """The case of the paper's scan; informative, for it is not held to the law."""
 
 

@@ -17,7 +17,7 @@ from gatedrnn.terminal import Console
 from gatedrnn.verify.contract import DTYPES, Check, check_cell
 from gatedrnn.verify.length import check_lengths
 
-STYLES = {None: "bold", "fails": "red", "stopped": "red", "noted": "yellow", "not applicable": "dim"}
+_STYLES = {None: "bold", "fails": "red", "stopped": "red", "noted": "yellow", "not applicable": "dim"}
 """Styles of lines by the verdict that they are about."""
 
 
@@ -91,7 +91,7 @@ def print_reports(reports: Sequence[Report], console: Console) -> None:
     """Print the table of one subject with the first script, or a line for each of several and what fails."""
     if len(reports) == 1:
         for about, line in reports[0].lines(console.width):
-            console.print(line, style=STYLES.get(about, ""), highlight=False, soft_wrap=True)
+            console.print(line, style=_STYLES.get(about, ""), highlight=False, soft_wrap=True)
         for one in [one for one in reports[0].failures if one.script][:1]:
             console.print(f"# {one.law}", style="bold")
             console.print(one.script, soft_wrap=True, highlight=False)

@@ -14,7 +14,7 @@ from gatedrnn.models.modeling import GatedRNNPreTrainedModel
 from gatedrnn.view.answer import Ahead, LabelOfStep, LabelSoFar, NextToken, NumbersSoFar, StepAnswer
 from gatedrnn.view.whole import AnswerOfWhole
 
-ANSWERS: dict[type, Callable[[Any], StepAnswer]] = {
+_ANSWERS: dict[type, Callable[[Any], StepAnswer]] = {
     GatedRNNForCausalLM: NextToken,
     GatedRNNForTokenClassification: LabelOfStep,
     GatedRNNForSequenceClassification: LabelSoFar,
@@ -37,7 +37,7 @@ def step_answer(model: GatedRNNPreTrainedModel, place: str) -> StepAnswer:
         raise DataError(f"{place}: reads covariates; the page shows forecasts from the values of a series alone")
     if not isinstance(model, GatedRNNForForecasting) and _answers_at_the_end(config):
         return AnswerOfWhole(model)
-    return NumbersSoFar(model) if config.problem_type == "regression" else ANSWERS[type(model)](model)
+    return NumbersSoFar(model) if config.problem_type == "regression" else _ANSWERS[type(model)](model)
 
 
 def _answers_at_the_end(config: Any) -> bool:

@@ -34,17 +34,17 @@ from gatedrnn.view.step import WatchedStep, context_graph, first_step, number_na
 from gatedrnn.view.untrained import untrained_model
 
 LOG = logging.getLogger("gatedrnn")
-BUILT = Path(__file__).with_name("page.html")
+_BUILT = Path(__file__).with_name("page.html")
 """The page without a model, as `make view` leaves it."""
-PLACE = "MODELS_GO_HERE"
+_PLACE = "MODELS_GO_HERE"
 LARGEST = 8_000_000
 """Parameters of all models of a page together: a browser has them in memory several times over."""
 EXAMPLE = "The gate opens. The state remembers what it let in, and the gate closes again.\n"
 SYMBOLS = (0, 1, 1, 0, 1, 0, 0, 1, 1, 1, 0, 1)
 FEWEST, PERIOD = 24, 12
 """Steps of an example of numbers, and how often it repeats where a model knows no season."""
-STEPS_COMPARED = 4
-NEVER = "\0"  # begins no word
+_STEPS_COMPARED = 4
+_NEVER = "\0"  # begins no word
 
 
 def page_of(folders: Sequence[Path], untrained: bool = False) -> str:
@@ -67,7 +67,7 @@ def page_of(folders: Sequence[Path], untrained: bool = False) -> str:
     if total > LARGEST:
         raise TooLarge(f"{total:,} parameters are more than the page shows, {LARGEST:,}; view a smaller model")
     text = json.dumps([_plain(model) for model in models], ensure_ascii=True).replace("<", "\\u003c")
-    return built_page().read_text(encoding="utf-8").replace(PLACE, text, 1)
+    return built_page().read_text(encoding="utf-8").replace(_PLACE, text, 1)
 
 
 def view_of(folder: Path, untrained: bool = False) -> ViewModel:
@@ -174,7 +174,7 @@ def _layers(answer: StepAnswer, seen: list[Traced]) -> list[ViewLayer]:
 def _over_random(layer: RecurrentLayer) -> list[Traced]:
     """The traces of a layer over random input, on which two gates are equal only where they are the same."""
     generator = torch.Generator().manual_seed(0)
-    return list(trace(layer, torch.randn(1, STEPS_COMPARED, layer.input_size, generator=generator)))
+    return list(trace(layer, torch.randn(1, _STEPS_COMPARED, layer.input_size, generator=generator)))
 
 
 def _gate_of_decay(traced: Traced) -> tuple[str, bool]:
@@ -194,7 +194,7 @@ def _tokenizer(tokenizer: PreTrainedTokenizerFast) -> ViewTokenizer:
     if content["model"]["type"] == "WordLevel":
         content["model"] = {
             "type": "WordPiece", "unk_token": content["model"]["unk_token"], "vocab": content["model"]["vocab"],
-            "continuing_subword_prefix": NEVER, "max_input_chars_per_word": 1_000_000,
+            "continuing_subword_prefix": _NEVER, "max_input_chars_per_word": 1_000_000,
         }  # fmt: skip
     stream = "stream_kind" in tokenizer.init_kwargs
     return ViewTokenizer(content, {"model_max_length": 10**9}, stream and is_by_line(tokenizer))
@@ -218,8 +218,8 @@ def built_page() -> Path:
         DataError: it is not there and cannot be built.
     """
     source = Path(__file__).parents[3]
-    if BUILT.exists():
-        return BUILT
+    if _BUILT.exists():
+        return _BUILT
     if not (source / "view").is_dir():
         raise DataError(
             "this installation has no page for `gatedrnn view`: install Node.js 20 or newer, run `make view` in the "
@@ -231,4 +231,4 @@ def built_page() -> Path:
     done = subprocess.run(["make", "view"], cwd=source, capture_output=True, text=True)
     if done.returncode:
         raise DataError(f"the page could not be built; `make view` said: {done.stderr.strip()[-500:]}")
-    return BUILT
+    return _BUILT

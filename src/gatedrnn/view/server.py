@@ -7,7 +7,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 LOG = logging.getLogger("gatedrnn")
 HOST = "127.0.0.1"
-IDLE = 10
+_IDLE = 10
 """Seconds after which a connection that asks for nothing is closed: browsers open some in advance."""
 
 
@@ -27,7 +27,7 @@ def serve(page: str, port: int) -> ThreadingHTTPServer:
     content = page.encode()
 
     class Handler(BaseHTTPRequestHandler):
-        timeout = IDLE
+        timeout = _IDLE
 
         def do_GET(self) -> None:
             status = HTTPStatus.OK if self.path == "/" else HTTPStatus.NOT_FOUND

@@ -21,7 +21,7 @@ from gatedrnn.cli.app import build_app, main
 from gatedrnn.data import LANGUAGE, TASKS
 from gatedrnn.errors import UsageError
 from gatedrnn.study.settings import ContenderSettings, ProbeSettings
-from gatedrnn.study.suite import OF_SEARCH
+from gatedrnn.study.suite import _OF_SEARCH
 from gatedrnn.training import loop
 from gatedrnn.training.chosen import completed, default_run
 from gatedrnn.training.folder import RunFolder
@@ -402,7 +402,7 @@ def test_every_flag_is_a_keyword_of_the_function_or_method_below(name):
     command = inspect.signature(build_app()[name].default_command, eval_str=True).parameters
     function = getattr(gatedrnn if name in vars(gatedrnn.studies) | vars(gatedrnn.runs) else gatedrnn.Run, name)
     keywords = {*inspect.signature(function).parameters} | ELSEWHERE[name]
-    settings = {*setting_names(), *ContenderSettings.model_fields, *ProbeSettings.model_fields, *OF_SEARCH}
+    settings = {*setting_names(), *ContenderSettings.model_fields, *ProbeSettings.model_fields, *_OF_SEARCH}
     for flag, parameter in command.items():
         kind = getattr(parameter.annotation, "__origin__", parameter.annotation)
         fields = getattr(kind, "model_fields", {})

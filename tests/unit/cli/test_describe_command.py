@@ -65,14 +65,14 @@ def test_every_cell_is_described_with_its_equations_as_they_are_in_its_class_and
     assert line.strip() in page
 
 
-CELL, SCAN_LENGTHS = "gru-input-gated", length.SCAN_LENGTHS
+CELL, _SCAN_LENGTHS = "gru-input-gated", length._SCAN_LENGTHS
 
 
 @pytest.fixture(autouse=True, scope="module")
 def short():
     """The error is measured at lengths that take no time."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(length, "SCAN_LENGTHS", (100, 10_000))
+        patched.setattr(length, "_SCAN_LENGTHS", (100, 10_000))
         yield
 
 
@@ -105,7 +105,7 @@ def test_a_broken_sign_fails_by_name_with_exit_code_1(tmp_path, monkeypatch, cap
 
 @pytest.mark.slow
 def test_all_dtypes_and_options_of_a_cell_are_verified_at_a_million_steps(monkeypatch, capsys):
-    monkeypatch.setattr(length, "SCAN_LENGTHS", SCAN_LENGTHS)
+    monkeypatch.setattr(length, "_SCAN_LENGTHS", _SCAN_LENGTHS)
     call("verify", "mingru", "--output", "all.json")
     said = capsys.readouterr().out
     assert "mingru:activation=identity" in said and "bfloat16" in said and "1,000,000" in said

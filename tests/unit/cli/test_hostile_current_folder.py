@@ -78,12 +78,12 @@ def fill(folder, mark):
 @pytest.fixture(scope="module")
 def own_cache(tmp_path_factory):
     """A user's cache with what the suite has compiled, signed: nothing is compiled for each command anew."""
-    folder, key = tmp_path_factory.mktemp("user") / "gatedrnn" / "kernels", bytes(range(store.DIGEST))
+    folder, key = tmp_path_factory.mktemp("user") / "gatedrnn" / "kernels", bytes(range(store._DIGEST))
     place = folder / store.locations()[0].folder.name
     for each in (folder.parent, folder, place):
         each.mkdir(mode=0o700)
-    for path, content in [(folder / store.KEY, key)] + [
-        (place / file.name, store.packed(file.name, source_hash(), file.read_bytes()[3 * store.DIGEST :], key))
+    for path, content in [(folder / store._KEY, key)] + [
+        (place / file.name, store.packed(file.name, source_hash(), file.read_bytes()[3 * store._DIGEST :], key))
         for file in compiled()
     ]:
         path.write_bytes(content)

@@ -32,7 +32,7 @@ DIGITS = "--task digits --hidden-size 8 --embedding-size 8 --threads 1".split()
 @pytest.fixture
 def often(monkeypatch):
     """Lines at many steps."""
-    monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0.01)
+    monkeypatch.setattr(progress, "_SECONDS_BETWEEN_LINES", 0.01)
 
 
 def test_training_without_a_terminal_says_how_far_it_is(often, capsys):

@@ -11,7 +11,7 @@ from sklearn.datasets import load_digits as read_digits
 from text_files import refused, same, write
 
 from gatedrnn.data import Examples, data_settings, load_task, tokens_in
-from gatedrnn.data.batches import EVALUATION_TOKENS
+from gatedrnn.data.batches import _EVALUATION_TOKENS
 from gatedrnn.data.images import load_digits
 
 ALL, IMAGES, SIDE = 1_797, 100, 4
@@ -201,9 +201,9 @@ def test_evaluation_reads_every_row_once_and_keeps_to_its_limit_but_for_a_row_ab
     batches = list(examples_of(5_000).evaluation_batches())
     assert sorted(rows_in(batches)) == list(range(5_000))
     sizes = [batch["input_ids"].numel() for batch in batches]
-    assert max(sizes) <= EVALUATION_TOKENS
-    assert np.mean(sizes[:-1]) > 0.9 * EVALUATION_TOKENS, "and uses what it may"
+    assert max(sizes) <= _EVALUATION_TOKENS
+    assert np.mean(sizes[:-1]) > 0.9 * _EVALUATION_TOKENS, "and uses what it may"
     assert padding_in(batches) < EVALUATION_WASTE
-    lengths = [3, EVALUATION_TOKENS + 1, 4, EVALUATION_TOKENS, 2 * EVALUATION_TOKENS]
+    lengths = [3, _EVALUATION_TOKENS + 1, 4, _EVALUATION_TOKENS, 2 * _EVALUATION_TOKENS]
     batches = list(examples_of(lengths=lengths).evaluation_batches())
     assert [batch["labels"].tolist() for batch in batches] == [[0, 2], [3], [1], [4]]

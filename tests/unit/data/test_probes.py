@@ -9,7 +9,7 @@ from text_files import refused, same
 from gatedrnn.data import data_settings, load_task
 from gatedrnn.data.probes import IGNORED, PROBES, labels_in, scaled
 from gatedrnn.data.probes.suite import elements, neighbours
-from gatedrnn.data.probes.task import LABELS, MAX_ROWS, STEPS_PER_EPOCH, TOKENS, VALIDATED
+from gatedrnn.data.probes.task import _STEPS_PER_EPOCH, LABELS, MAX_ROWS, TOKENS, VALIDATED
 from gatedrnn.errors import UsageError
 
 ROWS, LENGTH = 50, 40
@@ -181,7 +181,7 @@ def test_tests_are_at_the_training_length_and_wherever_asked_long_ones_with_fewe
 
 def test_sequences_grow_with_the_curriculum_where_there_is_room_and_a_batch_keeps_its_size():
     train = task_of(length=64, curriculum=2).train
-    lengths = [[train.batch(0, e, i, 16)["input_ids"].shape for i in range(STEPS_PER_EPOCH)] for e in range(4)]
+    lengths = [[train.batch(0, e, i, 16)["input_ids"].shape for i in range(_STEPS_PER_EPOCH)] for e in range(4)]
     longest = [max(shape[1] for shape in epoch) for epoch in lengths]
     assert lengths[0][0][1] == 2 and longest[0] < 16 and 32 < longest[1] <= 64 and longest[2] == longest[3] == 64
     assert {shape[1] for shape in lengths[3]} > {40, 50, 60}, "lengths from half on"
@@ -189,7 +189,7 @@ def test_sequences_grow_with_the_curriculum_where_there_is_room_and_a_batch_keep
     for rows, length in (shape for epoch in lengths for shape in epoch):
         assert 16 * 64 - length < rows * length <= 16 * 64
     train = task_of("copying", length=64, curriculum=1).train
-    sizes = [train.batch(0, 0, i, 16)["input_ids"].numel() for i in range(STEPS_PER_EPOCH)]
+    sizes = [train.batch(0, 0, i, 16)["input_ids"].numel() for i in range(_STEPS_PER_EPOCH)]
     assert 0.9 * 16 * 84 < min(sizes) <= max(sizes) <= 16 * 84
     assert task_of(length=1, curriculum=1).train.batch(0, 0, 0, 4)["input_ids"].shape == (4, 1)
 

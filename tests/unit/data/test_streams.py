@@ -429,7 +429,7 @@ def test_a_shard_that_is_missing_or_changed_is_named_and_made_again(books, monke
 
 
 def test_how_far_a_text_is_is_told_and_the_sums_of_files_are_in_the_record(books, monkeypatch, caplog):
-    monkeypatch.setattr(stream, "TELLS_EVERY", 1000)
+    monkeypatch.setattr(stream, "_TELLS_EVERY", 1000)
     caplog.set_level("INFO", "gatedrnn")
     data = load_task(data_settings("language-model", train_file=books, min_count=1, tokenizer="bytes"))
     (source, *_) = data.sources

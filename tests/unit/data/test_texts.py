@@ -25,8 +25,8 @@ from gatedrnn.data import data_settings, load_task
 from gatedrnn.data.corpus import read_corpus
 from gatedrnn.data.files import Wanted, read_file
 from gatedrnn.data.images import load_mnist
-from gatedrnn.data.text import AG_NEWS, load_ag_news, load_text_classification
-from gatedrnn.data.tokenizers import MAX_WORD, PAD, SPECIAL, UNK, learn_tokenizer
+from gatedrnn.data.text import _AG_NEWS, load_ag_news, load_text_classification
+from gatedrnn.data.tokenizers import _MAX_WORD, PAD, SPECIAL, UNK, learn_tokenizer
 from gatedrnn.tables.options import AS_SHOWN, DialectOptions
 
 ENDINGS = (".csv", ".tsv", ".jsonl", ".json", ".parquet")
@@ -331,7 +331,7 @@ def test_ag_news_comes_from_the_hub_or_from_two_files_or_is_refused_with_what_to
     features = Features({"text": Value("string"), "label": ClassLabel(names=list(WORLD))})
 
     def hub(name, split):
-        rows = range({(AG_NEWS, "train"): 100, (AG_NEWS, "test"): 20}[name, split])
+        rows = range({(_AG_NEWS, "train"): 100, (_AG_NEWS, "test"): 20}[name, split])
         columns = {"text": [f"{split} {i}" for i in rows], "label": [i % 4 for i in rows]}
         return Dataset.from_dict(columns, features=features)
 
@@ -340,7 +340,7 @@ def test_ag_news_comes_from_the_hub_or_from_two_files_or_is_refused_with_what_to
         refused("both --train-file and --test-file", load_ag_news, data_settings(task="ag_news", **{given: path}))
     unreachable = Mock(side_effect=ConnectionError("Couldn't reach the hub\nafter many\nlines"))
     monkeypatch.setattr("datasets.load_dataset", unreachable)
-    said = rf"{AG_NEWS}: .*hub .*ConnectionError.*--train-file and --test-file"
+    said = rf"{_AG_NEWS}: .*hub .*ConnectionError.*--train-file and --test-file"
     refused(said, load_ag_news, data_settings(task="ag_news"))
     monkeypatch.setattr("datasets.load_dataset", hub)
     task = load_ag_news(data_settings(task="ag_news"))
@@ -444,7 +444,7 @@ def test_pieces_keep_known_words_whole_and_read_others_as_the_longest_parts_that
             at = [(word.find(token.removeprefix("##"), token.startswith("##")), word) for word in words]
             assert sum(place > 0 if token.startswith("##") else place == 0 for place, _ in at) >= 2
     assert tokenizer.tokenize("paint\u00df") == [UNK], "a character that training never saw"
-    assert max(len(token.removeprefix("##")) for token in words_of(tokenizer)) <= MAX_WORD
+    assert max(len(token.removeprefix("##")) for token in words_of(tokenizer)) <= _MAX_WORD
     assert tokenizer.decode(tokenizer("Painter, repaint!")["input_ids"]) == "painter , repaint !"
 
 

@@ -60,7 +60,7 @@ def test_a_compiled_function_is_loaded_for_its_types_and_sources_alone(folder, m
     assert again(4) == 8 and compilations(again) == 0
     assert again(0.5) == 1.0 and compilations(again) == 1
     assert len(files_of(folder)) == 2
-    monkeypatch.setattr(cache, "source_hash", lambda: b"other sources".ljust(store.DIGEST))
+    monkeypatch.setattr(cache, "source_hash", lambda: b"other sources".ljust(store._DIGEST))
     again = doubling()
     assert again(3) == 6 and compilations(again) == 1
     assert len(files_of(folder)) == 2

@@ -25,9 +25,9 @@ asked = matmul.has_faster.__wrapped__
 @pytest.fixture(autouse=True)
 def calls(monkeypatch):
     """Shapes of the products that oneDNN made; it is asked on any processor."""
-    made, multiply = [], matmul._onednn
+    made, multiply = [], matmul._onednn_linear
     monkeypatch.setattr(matmul, "has_faster", lambda: True)
-    monkeypatch.setattr(matmul, "_onednn", lambda x, *others: made.append(x.shape) or multiply(x, *others))
+    monkeypatch.setattr(matmul, "_onednn_linear", lambda x, *others: made.append(x.shape) or multiply(x, *others))
     return made
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from gatedrnn.kernels.cpu import store
 
-NAME, STAMP = "kinds.scan.loops.run-1.compiled", b"s" * store.DIGEST
+NAME, STAMP = "kinds.scan.loops.run-1.compiled", b"s" * store._DIGEST
 NOBODY = 65534
 as_root = pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can give files away")
 
@@ -42,7 +42,7 @@ def test_kernels_are_saved_in_the_users_cache_which_others_cannot_read(home, mon
     assert loaded() == b"compiled" and file.is_relative_to(home / ".cache" / "gatedrnn" / "kernels")
     made = {path: path.stat().st_mode & 0o777 for path in home.rglob("*")}
     assert {mode for path, mode in made.items() if path.is_dir()} == {0o700}
-    assert made[file] == made[file.parents[1] / store.KEY] == 0o600
+    assert made[file] == made[file.parents[1] / store._KEY] == 0o600
     for system, folder in {"darwin": home / "Library/Caches", "win32": home / "local"}.items():
         monkeypatch.setattr(sys, "platform", system)
         monkeypatch.setenv("LOCALAPPDATA", str(home / "local"))
@@ -78,7 +78,7 @@ def test_a_damaged_file_is_not_loaded_and_not_worth_a_line(damage, caplog):
 
 def test_a_file_of_an_earlier_layout_is_ignored(caplog):
     file = saved()
-    file.write_bytes(file.read_bytes()[store.DIGEST :])
+    file.write_bytes(file.read_bytes()[store._DIGEST :])
     assert loaded() is None and not caplog.messages
 
 
@@ -92,18 +92,18 @@ def under_another_name(file):
 
 
 def with_another_key(file):
-    key = file.parents[1] / store.KEY
+    key = file.parents[1] / store._KEY
     key.unlink()
-    key.write_bytes(bytes(store.DIGEST))
+    key.write_bytes(bytes(store._DIGEST))
     key.chmod(0o600)
 
 
 def with_a_key_that_others_read(file):
-    (file.parents[1] / store.KEY).chmod(0o644)
+    (file.parents[1] / store._KEY).chmod(0o644)
 
 
 def without_a_key(file):
-    (file.parents[1] / store.KEY).unlink()
+    (file.parents[1] / store._KEY).unlink()
 
 
 def signed_with_nothing(file):
@@ -204,7 +204,7 @@ def test_a_folder_that_a_variable_names_is_read_without_a_key_if_nobody_else_can
     shutil.rmtree(home)
     home.mkdir()
     assert loaded() == b"compiled" and not list(home.iterdir())
-    monkeypatch.setattr(store, "HAS_OWNERS", False)  # on Windows the key is asked for everywhere
+    monkeypatch.setattr(store, "_HAS_OWNERS", False)  # on Windows the key is asked for everywhere
     assert loaded() is None
     assert saved(b"signed") == file and loaded() == b"signed"
 
@@ -240,7 +240,7 @@ def test_of_threads_that_make_a_key_at_once_all_have_the_same():
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(keys) == 8 and len(set(keys)) == 1 and len(keys[0]) == store.DIGEST
+    assert len(keys) == 8 and len(set(keys)) == 1 and len(keys[0]) == store._DIGEST
 
 
 def as_nobody(action):

@@ -8,7 +8,7 @@ import torch
 import transformers
 from transformers import AutoModelForCausalLM, MambaConfig
 
-from gatedrnn.laws.language_models import FAMILIES, TESTED, families
+from gatedrnn.laws.language_models import _FAMILIES, TESTED, families
 from gatedrnn.models import GatedRNNConfig, GatedRNNForCausalLM
 from gatedrnn.verify import check
 
@@ -24,7 +24,7 @@ def reports():
 @pytest.mark.slow
 def test_every_declared_family_that_is_installed_is_made_and_asked(reports):
     assert len(reports) >= 20 and {"mamba2", "qwen3_next", "xlstm"} <= reports.keys()
-    assert transformers.__version__ != TESTED or reports.keys() == FAMILIES.keys()
+    assert transformers.__version__ != TESTED or reports.keys() == _FAMILIES.keys()
 
 
 @pytest.mark.slow

@@ -530,7 +530,7 @@ class Endless(Loop):
 
 
 def test_a_first_call_that_does_not_end_is_refused(monkeypatch):
-    monkeypatch.setattr("gatedrnn.laws.suite.MIN_BEGIN", 0.5)
+    monkeypatch.setattr("gatedrnn.laws.suite._MIN_BEGIN", 0.5)
     refused(UsageError, "Endless takes more than 0.5 s for its first call", check, Endless, seconds=0.5)
 
 

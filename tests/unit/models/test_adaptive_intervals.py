@@ -7,7 +7,7 @@ from refusals import refused
 from tolerances import assert_equal_within
 
 from gatedrnn.models import GatedRNNCache, GatedRNNForecastConfig, GatedRNNForForecasting
-from gatedrnn.models.adaptive_intervals import MIN_LOG_WIDTH
+from gatedrnn.models.adaptive_intervals import _MIN_LOG_WIDTH
 from gatedrnn.models.forecasting import stream_of
 
 CONTEXT, STEPS = 60, 500
@@ -112,7 +112,7 @@ def test_a_series_that_stands_still_narrows_its_intervals_to_a_bound():
     model = model_of()
     state = model.start(torch.full((1, CONTEXT), 3.0), adapt=5.0)
     model.update(state, torch.full((1, 20), 3.0))
-    assert state.intervals.widths[0, [0, 2]].tolist() == pytest.approx([MIN_LOG_WIDTH] * 2)
+    assert state.intervals.widths[0, [0, 2]].tolist() == pytest.approx([_MIN_LOG_WIDTH] * 2)
 
 
 @pytest.mark.parametrize("rate", [0.0, -0.1, float("nan"), float("inf")])

@@ -11,7 +11,7 @@ from torch import nn
 
 from gatedrnn.models import GatedRNNConfig, GatedRNNForSequenceClassification, GatedRNNForTokenClassification
 from gatedrnn.models.convolution import StepNorm
-from gatedrnn.models.random_convolutions import EDGE, KERNELS, RandomConvolutions, dilations_for, log_mean_probability
+from gatedrnn.models.random_convolutions import _EDGE, KERNELS, RandomConvolutions, dilations_for, log_mean_probability
 from gatedrnn.models.structure import count_parameters
 
 STEPS, CHANNELS = 17, 3
@@ -60,7 +60,7 @@ def by_hand(convolutions, values):
             weights[kernel, dilation * np.array(taps)] = 2
         read = view @ convolutions.channels[place].double().numpy().T
         convolved = np.stack([correlate1d(one, w, mode="constant") for one, w in zip(read.T, weights, strict=True)])
-        edge = EDGE * np.sqrt(view.var(0).mean())
+        edge = _EDGE * np.sqrt(view.var(0).mean())
         for threshold in thresholds.double().numpy().T:
             found.append(np.clip((convolved - threshold[:, None]) / edge + 0.5, 0, 1).mean(1))
     return np.concatenate(found)

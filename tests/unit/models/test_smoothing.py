@@ -5,13 +5,13 @@ import pytest
 import torch
 from tolerances import assert_equal_within
 
-from gatedrnn.models.season_means import FORGETTING
+from gatedrnn.models.season_means import _FORGETTING
 from gatedrnn.models.smoothing import (
-    DAMPING,
+    _DAMPING,
+    _HALF_SLOPE,
+    _LEVEL_WEIGHTS,
+    _LINE_WEIGHTS,
     ERROR_STEPS,
-    HALF_SLOPE,
-    LEVEL_WEIGHTS,
-    LINE_WEIGHTS,
     MEMORY,
     SmoothingPast,
     features_of,
@@ -71,11 +71,11 @@ def forecasts(values):
     """(HORIZON, smoothers) after values without a season."""
     values, steps = values[-MEMORY:], np.arange(1, HORIZON + 1)
     trend = line(values, 1.0)[1] / 2
-    found = [np.full(HORIZON, weighted(values, 1 - weight)) for weight in LEVEL_WEIGHTS]
-    found += [weighted(values, 1 - weight) + trend * steps for weight in HALF_SLOPE]
+    found = [np.full(HORIZON, weighted(values, 1 - weight)) for weight in _LEVEL_WEIGHTS]
+    found += [weighted(values, 1 - weight) + trend * steps for weight in _HALF_SLOPE]
     found.append(values[-1] + (values[-1] - values[0]) / max(len(values) - 1, 1) * steps)
-    damped = np.cumsum(DAMPING**steps)
-    found += [level + slope * damped for level, slope in (line(values, weight) for weight in LINE_WEIGHTS)]
+    damped = np.cumsum(_DAMPING**steps)
+    found += [level + slope * damped for level, slope in (line(values, weight) for weight in _LINE_WEIGHTS)]
     return np.stack(found, 1)
 
 
@@ -86,7 +86,7 @@ def test_smoothers_are_what_their_names_say():
         for step in (first, first + 1, first + 20, STEPS - 1):
             own = values[row, first : step + 1].double().numpy()
             ahead = whole["levels"][row, step] + whole["slopes"][row, step] * torch.tensor(
-                [[k] * 12 + [sum(DAMPING**j for j in range(1, k + 1))] * 5 for k in range(1, HORIZON + 1)]
+                [[k] * 12 + [sum(_DAMPING**j for j in range(1, k + 1))] * 5 for k in range(1, HORIZON + 1)]
             )
             assert_equal_within(ahead, forecasts(own), torch.float32, f"row {row}, step {step}")
             if len(own) > 1:
@@ -115,7 +115,7 @@ def season_ahead(values, season, step, ahead):
         over.setdefault(middle % season, []).append(values[middle] - weights @ window)
     if len(over) < season:
         return 0.0
-    weights = {phase: FORGETTING ** np.arange(len(own))[::-1] for phase, own in over.items()}
+    weights = {phase: _FORGETTING ** np.arange(len(own))[::-1] for phase, own in over.items()}
     counts = sum(own.sum() for own in weights.values())
     means = {phase: np.average(own, weights=weights[phase]) for phase, own in over.items()}
     within = sum(weights[phase] @ (np.array(own) - means[phase]) ** 2 for phase, own in over.items())

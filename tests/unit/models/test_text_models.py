@@ -16,7 +16,7 @@ from gatedrnn.models import GatedRNNForSequenceClassification
 from gatedrnn.models.grams import CharacterEmbedding
 from gatedrnn.models.modeling import LockedDropout, pool
 from gatedrnn.models.structure import count_parameters
-from gatedrnn.training.text_parts import ABSENT, LETTERS_SHARE, fit_linear_path, frequent_pairs, frequent_triples
+from gatedrnn.training.text_parts import _LETTERS_SHARE, ABSENT, fit_linear_path, frequent_pairs, frequent_triples
 
 GRAMS, WIDTH = 9, 4
 LINEAR = {"pairs": 6, "grams": 9, "grams_per_token": 3}
@@ -140,7 +140,7 @@ def test_a_linear_path_is_scikit_learns_linear_model_of_its_tf_idf(kind, letters
     network = small.model_of(small.HEADS[0], num_labels=answers, problem_type=problem).eval()
     network.load_state_dict(model.state_dict(), strict=False)
     with torch.no_grad():
-        share = model.config.path_share = LETTERS_SHARE if letters else 0.5
+        share = model.config.path_share = _LETTERS_SHARE if letters else 0.5
         alone = model.comparable(network(batch, attention_mask=mask).logits)
         both = (1 - share) * alone + share * model.path_alone(batch, mask)
         assert_equal_within(model(batch, attention_mask=mask).logits, both, torch.float64, "the mean by weight")

@@ -8,7 +8,7 @@ from paths import axis
 from tolerances import assert_equal_within
 from torch.utils.flop_counter import FlopCounterMode
 
-from gatedrnn.kernels.op import FLOPS
+from gatedrnn.kernels.op import _FLOPS
 from gatedrnn.kinds.torch.op import recording
 
 COUNTED = axis(EQUATIONS, [name for name in CELLS if name != "gru-d"])  # which is counted step by step, as torch does
@@ -54,7 +54,7 @@ def test_gru_counts_as_torchs_own_and_every_op_has_a_formula():
     found = [counted(one, series(), hx.clone().requires_grad_()) for one in (layer, theirs)]
     assert found[0] == found[1]
     ops = torch._C._dispatch_get_all_op_names()
-    assert {op.split("::")[1] for op in ops if op.startswith("gatedrnn::")} == set(FLOPS)
+    assert {op.split("::")[1] for op in ops if op.startswith("gatedrnn::")} == set(_FLOPS)
 
 
 @pytest.mark.parametrize("name", TORCH)

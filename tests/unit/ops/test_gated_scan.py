@@ -82,7 +82,7 @@ PIECES = [(size, by_step) for by_step in (False, True) for size in (1, 100, 1 <<
 @over(kernel=SCAN_KERNEL, names=FLAGS, pieces=PIECES, reverse=(False, True))
 def test_the_size_of_the_pieces_changes_nothing(kernel, names, pieces, reverse, monkeypatch):
     piece, by_step = pieces
-    monkeypatch.setattr(cpu, "PIECE", piece)
+    monkeypatch.setattr(cpu, "_PIECE", piece)
     for steps in (1, 7, 30):
         arguments = problem(kernel, names, steps=steps, biased=not reverse)
         if by_step:
@@ -105,12 +105,12 @@ def test_outputs_and_gradients_lie_as_the_inputs_do(dtype):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("kernel", ["mingru", "lstm-normalized"])
 def test_narrower_numbers_obey_the_same_equations(kernel, dtype, monkeypatch):
-    monkeypatch.setattr(cpu, "PIECE", 100)
+    monkeypatch.setattr(cpu, "_PIECE", 100)
     assert_equal_to_the_torch_form(kernel, problem(kernel, ("resets",), dtype=dtype), reverse=False)
 
 
 def test_what_asks_for_no_gradient_gets_none_and_pieces_take_turns_in_the_same_memory(monkeypatch):
-    monkeypatch.setattr(cpu, "PIECE", 100)
+    monkeypatch.setattr(cpu, "_PIECE", 100)
     sizes, memory, arguments = [], cpu.scratch, problem("mingru", steps=40)
     monkeypatch.setattr(cpu, "scratch", lambda rows, *rest: (sizes.append(rows), memory(rows, *rest))[1])
     arguments["x"] = arguments["x"].detach()

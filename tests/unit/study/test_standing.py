@@ -40,7 +40,7 @@ def test_a_run_stands_beside_the_plain_methods_that_begin_in_time(series_run, tm
 
 def test_a_method_of_an_extra_that_is_not_installed_is_named(forecast_run, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "statsforecast", None)
-    monkeypatch.setattr(plain, "SECONDS_A_REFIT", 1e-9)
+    monkeypatch.setattr(plain, "_SECONDS_A_REFIT", 1e-9)
     monkeypatch.setattr(forecast_baselines, "STEPS", 1)
     found = write_standing(copy_of(forecast_run, tmp_path))
     assert found.left_out[:2] == [
@@ -52,7 +52,7 @@ def test_a_method_of_an_extra_that_is_not_installed_is_named(forecast_run, tmp_p
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "count"), [("series_run", 3), ("forecast_run", 6), ("digits_run", 2)])
 def test_every_kind_of_run_has_plain_methods_beside_it(kind, count, request, tmp_path, monkeypatch):
-    monkeypatch.setattr(plain, "MIN_SECONDS", 600.0)
+    monkeypatch.setattr(plain, "_MIN_SECONDS", 600.0)
     found = write_standing(copy_of(request.getfixturevalue(kind), tmp_path))
     assert len(found.plain) == count and not found.left_out and len(found.sentences()) > 1
 

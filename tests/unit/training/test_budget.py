@@ -7,7 +7,7 @@ from commands import call, outcome
 
 from gatedrnn.errors import UsageError
 from gatedrnn.training import budget
-from gatedrnn.training.budget import MAX_MEMBERS, within
+from gatedrnn.training.budget import _MAX_MEMBERS, within
 from gatedrnn.training.chosen import default_run
 from gatedrnn.training.folder import RunFolder
 
@@ -43,7 +43,7 @@ def test_minutes_are_steps_up_to_those_that_pay_and_then_members(texts, timed):
     assert few.settings.train.total_steps in (29, 30) and few.settings.model.members == 1
     more = within(settings, 3.5 * recipe * STEP / 60 / budget.SHARE)
     assert more.settings.train.total_steps == recipe and more.settings.model.members == 3
-    assert within(settings, 60).settings.model.members == MAX_MEMBERS
+    assert within(settings, 60).settings.model.members == _MAX_MEMBERS
     assert "a step takes 100 ms here" in few.said and "3 networks" in more.said
     with pytest.raises(UsageError, match=r"--train-minutes 0.001: a step takes 100 ms here; give 0.0019 at least"):
         within(settings, 0.001)
@@ -56,7 +56,7 @@ def test_a_forecaster_is_trained_several_times_in_its_minutes(tmp_path, timed):
     assert found.settings.train.total_steps in (29, 30) and "trained 3 times" in found.said
     more = within(settings, 60).settings
     assert more.train.total_steps == settings.train.total_steps, "more steps than the recipe's do not pay"
-    assert more.model.members == MAX_MEMBERS
+    assert more.model.members == _MAX_MEMBERS
 
 
 def test_a_text_that_is_read_as_one_takes_all_the_time(tmp_path, timed):

@@ -106,7 +106,7 @@ def test_many_series_of_a_table_are_trained_for_more_steps_and_many_values_by_a_
         "batch_size": 16, "total_steps": 120,
     }  # fmt: skip
     assert completed(single, ("batch_size", "total_steps")) == single
-    monkeypatch.setattr("gatedrnn.training.chosen.MANY_VALUES", 1_000)
+    monkeypatch.setattr("gatedrnn.training.chosen._MANY_VALUES", 1_000)
     large = completed(settings, ("hidden_size",))
     assert large.train.total_steps == 1_000 and large.model.layers == 2
     assert large.hidden_size == settings.hidden_size and completed(settings, ()).hidden_size == 128

@@ -148,8 +148,8 @@ def test_describe_names_each_part_and_counts_each_parameter_once(trained, capsys
 def test_the_page_of_its_gates_is_written_or_says_why_not(trained, tmp_path, monkeypatch, capsys):
     name, run = trained
     html, unseen = tmp_path / "page.html", RECIPES[name].unseen
-    monkeypatch.setattr(page, "BUILT", tmp_path / "built.html")  # in the place of what `make view` builds
-    page.BUILT.write_text(page.PLACE)
+    monkeypatch.setattr(page, "_BUILT", tmp_path / "built.html")  # in the place of what `make view` builds
+    page._BUILT.write_text(page._PLACE)
     code, said = outcome(capsys, "view", run, "--html", html)
     if unseen:
         assert code == 2 and unseen in said and said.count("\n") == 1

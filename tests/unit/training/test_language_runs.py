@@ -24,7 +24,7 @@ from gatedrnn.training.objective import NextToken, rows_of
 from gatedrnn.training.optimise import Plateau, learning_rate_at
 from gatedrnn.training.outcomes import read_outcomes
 from gatedrnn.training.result import Metric
-from gatedrnn.training.sample import TEMPERATURES, load_language_model, sample, sample_to_show
+from gatedrnn.training.sample import _TEMPERATURES, load_language_model, sample, sample_to_show
 from gatedrnn.training.settings import TrainSettings
 
 
@@ -267,7 +267,7 @@ def test_from_few_likely_tokens_fewer_different_ones_are_drawn_and_samples_are_w
     assert sample(model, tokenizer, "the ", 60, temperature=5.0, top_k=1) == greedy != hot
     assert sample(model, tokenizer, "the ", 60, temperature=5.0, top_p=1e-6) == greedy
     samples = json.loads((text_run / "samples.json").read_text())
-    assert list(samples) == [f"{heat:g}" for heat in TEMPERATURES] and all(map(len, samples.values()))
+    assert list(samples) == [f"{heat:g}" for heat in _TEMPERATURES] and all(map(len, samples.values()))
 
 
 def test_the_unknown_token_can_be_forbidden(words_run):

@@ -10,7 +10,7 @@ from scipy.stats import spearmanr
 from sklearn import metrics as sklearn
 
 from gatedrnn.data import Examples
-from gatedrnn.training.metrics import IGNORED, METRICS, Answers, class_scores, judge, label_scores
+from gatedrnn.training.metrics import _METRICS, IGNORED, Answers, class_scores, judge, label_scores
 
 ROWS = 120
 close = partial(pytest.approx, rel=1e-10, abs=1e-12)
@@ -64,14 +64,14 @@ CASES = [pytest.param(make, name, id=f"{name}-{make.__name__}") for make, name i
 def test_the_mean_over_rows_is_the_score_of_scikit_learn(make, name):
     for seed in range(3):
         answers = make(seed=seed)
-        assert METRICS[name](answers).mean() == close(BY_SKLEARN[make, name](answers))
+        assert _METRICS[name](answers).mean() == close(BY_SKLEARN[make, name](answers))
 
 
 @pytest.mark.parametrize("make, name", CASES)
 def test_a_row_moves_the_score_as_leaving_it_out_does(make, name):
     """The jackknife's pseudo-values agree with influences up to a part of about 1 / rows."""
     answers, rows = make(), np.arange(ROWS)
-    whole, some = METRICS[name](answers), rows[::3]
+    whole, some = _METRICS[name](answers), rows[::3]
 
     def without(row):
         kept = rows != row
@@ -87,20 +87,20 @@ def test_a_row_moves_the_score_as_leaving_it_out_does(make, name):
 def test_of_two_classes_the_second_is_what_is_ranked(name):
     answers = of_classes(classes=2)
     score = {"auroc": sklearn.roc_auc_score, "average_precision": sklearn.average_precision_score}[name]
-    found = METRICS[name](answers).mean()
+    found = _METRICS[name](answers).mean()
     assert found == close(score(answers.true, softmax(answers.outputs, axis=1)[:, 1]))
 
 
 def test_what_has_no_order_has_no_rank_correlation_and_no_area_and_classes_that_are_not_there_do_not_count():
     numbers = of_numbers()._replace(outputs=np.ones((ROWS, 1)))
-    assert METRICS["spearman"](numbers).mean() == 0
+    assert _METRICS["spearman"](numbers).mean() == 0
     alone = Answers(np.random.default_rng(0).normal(size=(5, 2)), np.zeros(5, np.int64))
-    assert METRICS["auroc"](alone).mean() == 0.5 and METRICS["average_precision"](alone).mean() == 0
+    assert _METRICS["auroc"](alone).mean() == 0.5 and _METRICS["average_precision"](alone).mean() == 0
     several = of_several()
     several.true[:, 2] = 0
     there = [0, 1, 3]
     theirs = sklearn.roc_auc_score(several.true[:, there], several.outputs[:, there])
-    assert METRICS["auroc"](several).mean() == close(theirs)
+    assert _METRICS["auroc"](several).mean() == close(theirs)
 
 
 def test_tags_are_scored_word_by_word_and_paired_row_by_row():

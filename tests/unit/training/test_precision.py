@@ -37,7 +37,7 @@ def test_a_ratio_is_measured_here_and_by_a_process_whose_end_leaves_float32(monk
     monkeypatch.setattr(precision, "SECONDS", 0.1)
     assert 0 < precision._ratio_in_child(settings) < 100
     monkeypatch.setattr(precision, "_has_amx", lambda: True)
-    monkeypatch.setattr(precision, "CHILD", "import os; os._exit(132)")
+    monkeypatch.setattr(precision, "_CHILD", "import os; os._exit(132)")
     assert precision.faster_precision(settings, load_task(settings.data)) == "float32"
 
 

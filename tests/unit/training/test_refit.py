@@ -194,7 +194,7 @@ def test_errors_of_many_forecasts_are_those_that_are_scored(monkeypatch):
         [OneSeries("a", np.arange(40), values, nothing, nothing, none)], np.array([30]), np.array([36]),
         np.array([2.0]), np.array([1.0]), context=20, horizon=3, stride=3,
     )  # fmt: skip
-    monkeypatch.setattr(refit, "ENOUGH_WINDOWS", 2)
+    monkeypatch.setattr(refit, "_ENOUGH_WINDOWS", 2)
     (found,) = errors_of(model_of(), windows, (0.5,))
     assert len(windows) == len(found.scaled) == 2 and np.isfinite(found.scaled).all()
 

@@ -14,7 +14,7 @@ from gatedrnn.models import GatedRNNConfig
 from gatedrnn.models.random_convolutions import ConvolutionPath
 from gatedrnn.training.chosen import series_recipe
 from gatedrnn.training.loop import run
-from gatedrnn.training.plain_part import SHARPEST, fit_convolution_path
+from gatedrnn.training.plain_part import _SHARPEST, fit_convolution_path
 from gatedrnn.training.recipes import recipe_of
 from gatedrnn.training.settings import RunSettings
 
@@ -78,7 +78,7 @@ def test_the_path_is_the_ridge_whose_answers_left_out_are_the_likeliest():
     penalty = min(answers, key=lambda one: ((answers[one] - targets) ** 2).mean())
     losses = {
         factor: -log_softmax(factor * answers[penalty], axis=1)[np.arange(len(of)), of.labels].mean()
-        for factor in np.geomspace(0.1, SHARPEST, 400)
+        for factor in np.geomspace(0.1, _SHARPEST, 400)
     }
     expected = min(losses, key=losses.get) * Ridge(penalty).fit(scaled, targets).predict(scaled)
     np.testing.assert_allclose(path(inputs, None).numpy(), expected, rtol=0.05, atol=0.05)

@@ -15,7 +15,7 @@ from gatedrnn.export.text import export_text_classifier
 from gatedrnn.training.finished import open_finished
 from gatedrnn.training.loop import run
 from gatedrnn.training.settings import ModelSettings, RunSettings, TrainSettings
-from gatedrnn.training.text_parts import SMOOTHING, WINDOW, class_ratios, company, company_vectors, text_fields
+from gatedrnn.training.text_parts import _SMOOTHING, WINDOW, class_ratios, company, company_vectors, text_fields
 
 VOCABULARY = 9
 LINEAR = ModelSettings(linear_path=True)
@@ -40,7 +40,7 @@ def test_tokens_keep_each_other_company_within_a_window_of_one_text(texts):
 def test_vectors_of_company_are_the_best_approximation_of_positive_mutual_information(texts):
     counts = company(texts, VOCABULARY).toarray()
     own = counts.sum(1)
-    around = own**SMOOTHING / (own**SMOOTHING).sum()
+    around = own**_SMOOTHING / (own**_SMOOTHING).sum()
     with np.errstate(divide="ignore", invalid="ignore"):
         gain = np.log(counts / counts.sum() / (own / counts.sum())[:, None] / around)
     positive = np.where(counts > 0, np.maximum(gain, 0), 0)

@@ -3,7 +3,7 @@
 from itertools import pairwise
 
 from gatedrnn.data import TASKS
-from gatedrnn.training.chosen import MIN_TEXT_STEPS, SHORT, text_recipe
+from gatedrnn.training.chosen import _MIN_TEXT_STEPS, SHORT, text_recipe
 from gatedrnn.training.settings import ModelSettings, TrainSettings
 
 
@@ -15,7 +15,7 @@ def test_more_texts_and_more_classes_take_more_steps_and_fewer_passes():
     sizes = (1, 30, 500, 2_000, 10_000, 150_000)
     for classes in (2, 6):
         steps = [values(rows, classes)["total_steps"] for rows in sizes]
-        assert steps[0] == MIN_TEXT_STEPS and all(few <= more for few, more in pairwise(steps))
+        assert steps[0] == _MIN_TEXT_STEPS and all(few <= more for few, more in pairwise(steps))
         assert all(
             few / rows > more / others for (few, rows), (more, others) in pairwise(zip(steps, sizes, strict=True))
         )

@@ -76,8 +76,8 @@ def test_a_cell_is_checked_with_each_of_its_variants_and_with_options_that_are_g
     "longest, loop, more", [(10_000, 300, 100), pytest.param(1_000_000, 10_000, 1000, marks=pytest.mark.slow)]
 )
 def test_the_error_does_not_grow_with_the_length_except_in_log_space(longest, loop, more, monkeypatch):
-    monkeypatch.setattr(length, "SCAN_LENGTHS", (100, longest))
-    monkeypatch.setattr(length, "LOOP_LENGTHS", (100, loop))
+    monkeypatch.setattr(length, "_SCAN_LENGTHS", (100, longest))
+    monkeypatch.setattr(length, "_LOOP_LENGTHS", (100, loop))
     errors = {(row.cell, row.backend, row.mode): row for row in length.check_lengths(("gru", "mgu", "mingru"))}
     assert all(row.holds for row in errors.values())
     scan, backend, last = choose_backend("cpu").backend, CELLS["mingru"].layer(3, 4).backends[-1], f"T = {longest:,}"

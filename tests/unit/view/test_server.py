@@ -18,7 +18,7 @@ PAGE = "<p>page</p>" + " " * 5_000_000
 
 @pytest.fixture
 def running(monkeypatch):
-    monkeypatch.setattr(server, "IDLE", 0.2)
+    monkeypatch.setattr(server, "_IDLE", 0.2)
     found = serve(PAGE, 0)
     threading.Thread(target=found.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
     yield found

@@ -203,7 +203,7 @@ def test_what_the_page_cannot_show_or_be_without_node_is_said_in_a_sentence(tmp_
         page_of([tmp_path / "symbols", tmp_path / "numbers"])
     monkeypatch.setattr(page, "LARGEST", 100)
     refused(TooLarge, r"parameters are more than the page shows, 100", page_of, [saved(tmp_path / "large")])
-    monkeypatch.setattr(page, "BUILT", tmp_path / "page.html")
+    monkeypatch.setattr(page, "_BUILT", tmp_path / "page.html")
     monkeypatch.setattr(page.shutil, "which", lambda name: None)
     refused(DataError, r"install Node\.js 20 or newer; the first `gatedrnn view` then builds it", page.built_page)
 

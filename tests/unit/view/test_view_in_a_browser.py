@@ -17,7 +17,7 @@ from gatedrnn.registry import CELLS
 from gatedrnn.view import page
 
 expect = pytest.importorskip("playwright.sync_api").expect
-pytestmark = [*BROWSER_MARKS, pytest.mark.skipif(not page.BUILT.exists(), reason="the page is not built: make view")]
+pytestmark = [*BROWSER_MARKS, pytest.mark.skipif(not page._BUILT.exists(), reason="the page is not built: make view")]
 
 
 @pytest.fixture(scope="module")

@@ -4,22 +4,22 @@ from collections.abc import Sequence
 
 import numpy as np
 
-MAX_SERIES = 50
+_MAX_SERIES = 50
 """The most series that are looked at, evenly over a table."""
-MIN_SEASONS = 3
+_MIN_SEASONS = 3
 """A season that is guessed must fit so many times into the training part of the longest series."""
-SIGNIFICANT = 1.645
+_SIGNIFICANT = 1.645
 """Standard errors of an autocorrelation, by which it must exceed others: one side of 5 %."""
 CLEAR, REPEATED = 0.5, 0.4
 """Autocorrelations after one and after two seasons, where no calendar speaks for the season."""
 LONGEST = 60
 """Steps of such a season."""
-SHOWN_BY = 1 / 3
+_SHOWN_BY = 1 / 3
 """The share of the series above which a longer season is taken; to the others it does little, since seasons are
 shrunk by as much as chance makes of them."""
 DAYS = 7
 """The days of a week: such a season is looked for beside one that is found without a calendar."""
-NEARLY = 0.9
+_NEARLY = 0.9
 """The fraction of the highest peak from which another counts as equally high."""
 
 
@@ -34,15 +34,15 @@ def seasons_of(series: Sequence[np.ndarray], usual: Sequence[int]) -> tuple[int,
         usual: seasons of such times, the shortest first; (1,) for none.
     """
     longest = max(map(len, series))
-    fitting = [season for season in usual if season == 1 or MIN_SEASONS * season <= longest]
+    fitting = [season for season in usual if season == 1 or _MIN_SEASONS * season <= longest]
     if not fitting:
         return (usual[0],) if usual[0] <= longest else (1,)
-    looked_at = [series[index] for index in np.unique(np.linspace(0, len(series) - 1, MAX_SERIES).round().astype(int))]
+    looked_at = [series[index] for index in np.unique(np.linspace(0, len(series) - 1, _MAX_SERIES).round().astype(int))]
     if fitting == [1]:
         if (shortest := clear_season(looked_at)) is None:
             return (1,)
         # Numbers of hours are days of 24 and weeks of 168, and nothing but the values says so.
-        fitting = [shortest, *([DAYS * shortest] if MIN_SEASONS * DAYS * shortest <= longest else [])]
+        fitting = [shortest, *([DAYS * shortest] if _MIN_SEASONS * DAYS * shortest <= longest else [])]
     first, *others = fitting
     return (first, *(season for season in others if is_shown(looked_at, season, first)))
 
@@ -52,11 +52,11 @@ def is_shown(series: Sequence[np.ndarray], season: int, shorter: int) -> bool:
     after it, the shorter season and a line taken out. A test against 0 would see a week in whatever changes slowly."""
     votes = []
     for values in series:
-        if len(values) >= MIN_SEASONS * season:
+        if len(values) >= _MIN_SEASONS * season:
             correlations = autocorrelations(_without(values, shorter), season + shorter)
             beside = max(correlations[season - shorter], correlations[season + shorter])
-            votes.append(correlations[season] - beside > SIGNIFICANT / np.sqrt(len(values)))
-    return bool(votes) and float(np.mean(votes)) > SHOWN_BY
+            votes.append(correlations[season] - beside > _SIGNIFICANT / np.sqrt(len(values)))
+    return bool(votes) and float(np.mean(votes)) > _SHOWN_BY
 
 
 def clear_season(series: Sequence[np.ndarray]) -> int | None:
@@ -64,14 +64,14 @@ def clear_season(series: Sequence[np.ndarray]) -> int | None:
     twice that lag."""
     clear_peaks = []
     for values in series:
-        longest = min(LONGEST, len(values) // (MIN_SEASONS + 1))
+        longest = min(LONGEST, len(values) // (_MIN_SEASONS + 1))
         correlations = autocorrelations(_without_line(values), 2 * longest)
         peaks = [
             lag for lag in range(2, longest + 1) if correlations[lag] == correlations[max(1, lag - 2) : lag + 3].max()
         ]
         highest = max((correlations[lag] for lag in peaks), default=0.0)
         best = next(
-            (lag for lag in peaks if correlations[lag] >= NEARLY * highest), 0
+            (lag for lag in peaks if correlations[lag] >= _NEARLY * highest), 0
         )  # twice a season is a peak as well
         clear = best > 0 and correlations[best] > CLEAR and correlations[2 * best] > REPEATED
         clear_peaks.append(best if clear else 0)

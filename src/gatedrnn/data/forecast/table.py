@@ -46,14 +46,14 @@ from gatedrnn.tables.table import Table
 from gatedrnn.tables.time_columns import are_values, is_of_calendar, may_be_times, with_time_column
 from gatedrnn.tables.times import TimeForm, Times, are_dates, localized, zone_of_turning_clocks
 
-TARGET_COLUMNS = ("y", "value", "target")
+_TARGET_COLUMNS = ("y", "value", "target")
 PARTIAL, MIN_BEFORE_PARTIAL = 0.5, 30
 """The part of the least value before that a last value is below where its step is not over, and the values that show
 it.
 """
-MIN_AHEAD = 4
+_MIN_AHEAD = 4
 """Steps at least for which a column goes on after another, where its future may be known."""
-MAX_GAPS = 20
+_MAX_GAPS = 20
 """Times of a series' grid over times that are in the file, at most: beyond, the frequency is wrong."""
 
 
@@ -272,7 +272,7 @@ def _guessed(data: Table, place: str, asked: Columns, time: str, times: Times) -
     rows = {name for name in usual if len(set(data[name])) == len(data)}
     several = [name for name in usual if name not in rows]
     series = asked.series or (several[0] if len(several) == 1 else None)
-    others = [name for name in names if name not in (time, *asked.target) and name.lower() not in TARGET_COLUMNS]
+    others = [name for name in names if name not in (time, *asked.target) and name.lower() not in _TARGET_COLUMNS]
     if series is None and (len(names) > 2 or FILE in names) and _come_again(times):
         series = FILE if FILE in names else find_keys(data, place, others, times.order)
         if series is not None:
@@ -284,7 +284,7 @@ def _guessed(data: Table, place: str, asked: Columns, time: str, times: Times) -
     named = (time, series, *asked.keys, *asked.known, *asked.past, *asked.fixed)
     roles = [name for name in named if name is not None]
     rest = [name for name in names if name not in (*roles, FILE) and name not in rows]
-    rest = without_row_numbers(data, rest, TARGET_COLUMNS)[0]
+    rest = without_row_numbers(data, rest, _TARGET_COLUMNS)[0]
     numbers = [
         name for name in rest
         if not holds_words(data.head(name), asked.fields) and not are_dates(data.head(name))
@@ -297,7 +297,7 @@ def _guessed(data: Table, place: str, asked: Columns, time: str, times: Times) -
     if series is not None and not asked.target and len(numbers) != 1:
         shown = [name for name in names if name not in (series, time) or not asked.keys]
         shown = [name for name in shown if name not in asked.keys]
-        target = (column_of(shown, place, "target", None, TARGET_COLUMNS, plausible=numbers),)
+        target = (column_of(shown, place, "target", None, _TARGET_COLUMNS, plausible=numbers),)
     twice = next((name for name in (*roles, *target) if (*roles, *target).count(name) > 1), None)
     if twice is not None:
         raise DataError(f"{place}: column {twice!r} is given two roles")
@@ -443,7 +443,7 @@ def _ragged_ends(
         return ""
     ahead = int(frequency.places(np.array([first, end]))[-1])
     shown = {name: series[0].form.written(np.array([time]))[0] for name, time in last.items()}
-    if ahead >= max(MIN_AHEAD, frequency.seasons[0]) and not (columns.known or columns.past):
+    if ahead >= max(_MIN_AHEAD, frequency.seasons[0]) and not (columns.known or columns.past):
         short = [name for name, time in last.items() if time == first]
         others = [name for name in data.column_names if name not in (columns.time, *short)]
         beyond = [name for name in others if not holds_words(data[name], columns.fields)]
@@ -535,7 +535,7 @@ def _suits(frequency: Frequency, times: np.ndarray) -> bool:
 
 
 def _most_steps(times: np.ndarray) -> int:
-    return MAX_GAPS * len(times) + 1000
+    return _MAX_GAPS * len(times) + 1000
 
 
 def _named_frequency(name: str, rows_of_series: list[_Rows], columns: Columns, times: Times, path: Path) -> Frequency:

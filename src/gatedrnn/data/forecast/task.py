@@ -30,13 +30,13 @@ from gatedrnn.tables.times import joined_form
 
 WITHOUT_SEASON, USUAL_CONTEXT = 8, 120
 """Steps of a horizon and of a context that nothing else is known of."""
-MAX_OF_FOUR = 256
+_MAX_OF_FOUR = 256
 """Steps that a context of four seasons may have; longer ones are of two."""
-BESIDE_SHORTER = 1.5
+_BESIDE_SHORTER = 1.5
 """The part of a context in longest seasons, where shorter ones tell the most: a longer context leaves fewer windows."""
 MIN_ORIGINS, MAX_FORECASTS = 24, 2048
 """Forecasts in a window of training: all, as long as they are not too many steps together."""
-MIN_CLOSED = 3
+_MIN_CLOSED = 3
 """Long gaps of a series from which they are hours when nothing is measured."""
 MIN_STEPS = 3
 """Steps of training of any series: a shorter one has no part in validation and test."""
@@ -331,8 +331,8 @@ def _without_scale(table: SeriesTable, season: int, split: str, windows: Windows
 def _steps_of_seasons(seasons: Sequence[int]) -> int:
     """Return how many steps of context the seasons ask for, the shortest first."""
     if len(seasons) > 1:
-        return max(2 * seasons[0], math.ceil(BESIDE_SHORTER * seasons[-1]))
-    return max(2 * seasons[0], min(4 * seasons[0], MAX_OF_FOUR))
+        return max(2 * seasons[0], math.ceil(_BESIDE_SHORTER * seasons[-1]))
+    return max(2 * seasons[0], min(4 * seasons[0], _MAX_OF_FOUR))
 
 
 def _seasons(
@@ -354,7 +354,7 @@ def _closes_often(table: SeriesTable) -> bool:
     """Whether a series has long gaps again and again, as of nights and weekends, not one hole."""
     values = table.series[0].values
     gaps = np.diff(np.flatnonzero(~np.isnan(values))) - 1
-    return int((gaps * 2 >= gaps.max(initial=0)).sum()) >= MIN_CLOSED and gaps.max(initial=0) > 0
+    return int((gaps * 2 >= gaps.max(initial=0)).sum()) >= _MIN_CLOSED and gaps.max(initial=0) > 0
 
 
 def _horizon(season: int, steps: int) -> int:

@@ -149,7 +149,7 @@ GROUPS = (
 )
 
 
-SORTED = 5
+_SORTED = 5
 
 
 def _even_pairs(random: np.random.Generator, rows: int, length: int) -> tuple[Tokens, Tokens]:
@@ -165,9 +165,9 @@ def _majority(random: np.random.Generator, rows: int, length: int) -> tuple[Toke
 
 def _bucket_sort(random: np.random.Generator, rows: int, length: int) -> tuple[Tokens, Tokens]:
     # Shares of its own in each row: with equal ones, where a symbol is asked for would say which.
-    edges = random.dirichlet(np.ones(SORTED), rows).cumsum(1)[:, :-1]
+    edges = random.dirichlet(np.ones(_SORTED), rows).cumsum(1)[:, :-1]
     symbols = (random.random((rows, length, 1)) >= edges[:, None]).sum(2)
-    asking = np.full((rows, length), SORTED)
+    asking = np.full((rows, length), _SORTED)
     labels = np.concatenate([np.full((rows, length), IGNORED), np.sort(symbols, axis=1)], axis=1)
     return np.concatenate([symbols, asking], axis=1), labels
 
@@ -190,18 +190,18 @@ def _by_place() -> float:
     below u.
     """
     u = (np.arange(1000) + 0.5) / 1000
-    likeliest = np.max([comb(SORTED - 1, k) * u**k * (1 - u) ** (SORTED - 1 - k) for k in range(SORTED)], axis=0)
+    likeliest = np.max([comb(_SORTED - 1, k) * u**k * (1 - u) ** (_SORTED - 1 - k) for k in range(_SORTED)], axis=0)
     return float(likeliest.mean())
 
 
-BY_PLACE = _by_place()
+_BY_PLACE = _by_place()
 
 STRINGS = (
     Probe("even-pairs", "one bit kept for ever", SOURCES["cycle"], 2, 2, _even_pairs),
     Probe("majority", "a running mean, above one half or not", SOURCES["cycle"], 2, 2, _majority),
     Probe(
-        "bucket-sort", "a count of each symbol, read out in order", SOURCES["cycle"], SORTED + 1, SORTED, _bucket_sort,
-        guess=BY_PLACE,
+        "bucket-sort", "a count of each symbol, read out in order", SOURCES["cycle"], _SORTED + 1, _SORTED,
+        _bucket_sort, guess=_BY_PLACE,
     ),
     Probe(
         "missing-duplicate", "the bit that a string's copy lacks: a parity, asked once", SOURCES["cycle"], 4, 2,
@@ -269,8 +269,8 @@ RECALL = (
 )  # fmt: skip
 
 
-WITHIN = 0.04
-NEAR_ONE = 1 - (1 - WITHIN) ** 2
+_WITHIN = 0.04
+_NEAR_ONE = 1 - (1 - _WITHIN) ** 2
 """The probability of a sum that near to 1, which is its most frequent value."""
 
 
@@ -287,6 +287,6 @@ def _adding(random: np.random.Generator, rows: int, length: int) -> tuple[Number
 ADDING = (
     Probe(
         "adding", "two numbers kept, and all else let go", SOURCES["adding"], 0, 0, _adding,
-        shortest=2, features=2, within=WITHIN, answers=1, guess=NEAR_ONE,
+        shortest=2, features=2, within=_WITHIN, answers=1, guess=_NEAR_ONE,
     ),
 )  # fmt: skip

@@ -14,7 +14,7 @@ from gatedrnn.data.settings import ProbeTask
 from gatedrnn.data.task import TaskData
 from gatedrnn.errors import DataError
 
-STEPS_PER_EPOCH = 100
+_STEPS_PER_EPOCH = 100
 MAX_ROWS, TOKENS, LABELS = 2_000, 2**18, 256
 """The most rows of a test, the most steps of all of them together, and the fewest labels, for which there may be more
 steps."""
@@ -36,7 +36,7 @@ class FreshRows:
     labels: str
 
     def steps_per_epoch(self, batch_size: int) -> int:
-        return STEPS_PER_EPOCH
+        return _STEPS_PER_EPOCH
 
     def batch(self, seed: int, epoch: int, index: int, batch_size: int) -> Batch:
         """Draw a batch; it has as many more rows as they are shorter."""
@@ -44,7 +44,7 @@ class FreshRows:
         length, rows = self.length, batch_size
         if self.curriculum:
             first = min(self.length, max(self.probe.shortest, 2))
-            grown = min(1.0, (epoch * STEPS_PER_EPOCH + index) / (self.curriculum * STEPS_PER_EPOCH))
+            grown = min(1.0, (epoch * _STEPS_PER_EPOCH + index) / (self.curriculum * _STEPS_PER_EPOCH))
             reached = max(first, round(first * (self.length / first) ** grown))
             length = int(random.integers(max(first, (reached + 1) // 2), reached + 1))
             rows = batch_size * _steps(self.probe, self.length) // _steps(self.probe, length)

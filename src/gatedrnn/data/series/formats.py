@@ -250,7 +250,7 @@ WINDOW, HOP = 0.025, 0.010
 """Seconds that a frame covers, and from one frame to the next."""
 SHORTEST = 4
 """Samples of a frame at least: the window is 0 at both ends, and of less than two others there is no spectrum."""
-FASTEST = 1_000_000
+_FASTEST = 1_000_000
 """Samples a second at most, which a spectrum's memory grows with: more are a wrong header, or no sound."""
 MELS, COEFFICIENTS = 40, 20
 """Bands of a spectrum on the mel scale, and of its cosine transform those that are kept."""
@@ -349,9 +349,9 @@ def _framed(where: str, samples: np.ndarray, rate: int, frames: Frames) -> np.nd
     from scipy.signal.windows import hann
 
     size, hop = round(WINDOW * rate), round(HOP * rate)
-    if rate > FASTEST:
+    if rate > _FASTEST:
         raise DataError(
-            f"{where}: has {rate:,} samples a second; frames are made of {FASTEST:,} at most; give --frames samples"
+            f"{where}: has {rate:,} samples a second; frames are made of {_FASTEST:,} at most; give --frames samples"
         )
     if size < SHORTEST:
         raise DataError(

@@ -120,10 +120,10 @@ def _are_uneven(hours: np.ndarray) -> bool:
     """Whether most steps of a series differ from the typical one by more than a part of it."""
     steps = np.diff(hours)
     typical = float(np.median(steps)) if len(steps) else 0.0
-    return bool((np.abs(steps - typical) > UNEVEN * typical).sum() * 2 > len(steps))
+    return bool((np.abs(steps - typical) > _UNEVEN * typical).sum() * 2 > len(steps))
 
 
-UNEVEN = 0.05
+_UNEVEN = 0.05
 """The part of the typical step by which steps of even times differ at most."""
 
 
@@ -150,8 +150,8 @@ def times_in_column(path: Path, data: Table, column: str, fields: Fields) -> Tim
     return read_times(data[column], lambda row: f"{path}: row {row + 1}, column {column!r}", fields.date_order)
 
 
-PARAMETER_COLUMNS = ("parameter", "variable", "channel", "feature", "item", "signal")
-VALUE_COLUMNS = ("value", "values", "measurement")
+_PARAMETER_COLUMNS = ("parameter", "variable", "channel", "feature", "item", "signal")
+_VALUE_COLUMNS = ("value", "values", "measurement")
 Columns: TypeAlias = Mapping[str, Sequence[Any]]
 """The fields of columns by name."""
 
@@ -171,7 +171,7 @@ class Measured(NamedTuple):
 def holds_measurements(columns: Sequence[str]) -> bool:
     """Whether a table's columns are those of measurements."""
     names = {name.lower() for name in columns}
-    return bool(names & set(PARAMETER_COLUMNS)) and bool(names & set(VALUE_COLUMNS))
+    return bool(names & set(_PARAMETER_COLUMNS)) and bool(names & set(_VALUE_COLUMNS))
 
 
 def read_measurements(
@@ -285,8 +285,8 @@ def _measured(
 
 def _rows_of(place: str, table: Columns, hours: np.ndarray, fields: Fields) -> tuple[str, str, Measured]:
     """The columns of parameters and values, and what they hold."""
-    parameter = column_of(list(table), place, "parameter", None, PARAMETER_COLUMNS)
-    value = column_of(list(table), place, "value", None, VALUE_COLUMNS)
+    parameter = column_of(list(table), place, "parameter", None, _PARAMETER_COLUMNS)
+    value = column_of(list(table), place, "value", None, _VALUE_COLUMNS)
     values = numbers_of(table[value], lambda row: f"{place}: row {row + 1}, column {value!r}", fields)
     return (
         parameter,

@@ -24,9 +24,9 @@ from gatedrnn.kernels.cpu.rows import compiled_row
 from gatedrnn.kernels.cpu.threads import KERNELS, RecordedCalls, recording
 from gatedrnn.machine import cores
 
-MAX_PROCESSES = 4  # at most: each starts by importing the compiler
-STARTUP_COST = 3000  # work of another process before it compiles, in bytes of code
-WORKER_CODE = "from gatedrnn.kernels.cpu.ahead import compile_for_parent; compile_for_parent()"
+_MAX_PROCESSES = 4  # at most: each starts by importing the compiler
+_STARTUP_COST = 3000  # work of another process before it compiles, in bytes of code
+_WORKER_CODE = "from gatedrnn.kernels.cpu.ahead import compile_for_parent; compile_for_parent()"
 
 
 class KernelSpec(NamedTuple):
@@ -138,7 +138,7 @@ def _balanced_shares(forms: Sequence[KernelSpec | RowSpec], count: int) -> list[
     groups: dict[object, list[KernelSpec | RowSpec]] = {}
     for form in forms:
         groups.setdefault(form.module if len(modules) >= count else form[0], []).append(form)
-    shares, work = [list[KernelSpec | RowSpec]() for _ in range(count)], [0] + [STARTUP_COST] * (count - 1)
+    shares, work = [list[KernelSpec | RowSpec]() for _ in range(count)], [0] + [_STARTUP_COST] * (count - 1)
     # Longest first, each to the least loaded process (Graham 1969, LPT scheduling).
     for group in sorted(groups.values(), key=_total_length, reverse=True):
         least = work.index(min(work))
@@ -152,13 +152,13 @@ def _total_length(forms: Sequence[KernelSpec | RowSpec]) -> int:
 
 
 def _worker_count() -> int:
-    return min(cores(), MAX_PROCESSES)
+    return min(cores(), _MAX_PROCESSES)
 
 
 def _start_workers(processes: int) -> list[Popen[bytes]]:
     """All processes but this one."""
     # Not by multiprocessing, which runs a script without a guard once more.
-    return [start_python(WORKER_CODE) for _ in range(processes - 1)]
+    return [start_python(_WORKER_CODE) for _ in range(processes - 1)]
 
 
 def compile_for_parent() -> None:

@@ -40,9 +40,9 @@ INLINED = {
 """Options of functions in inner loops: a call that is left in a loop keeps it from being vectorised."""
 
 LOG = logging.getLogger("gatedrnn")
-COMPILED_FILES = ("cpu.py", "loops.py", "step.py")
+_COMPILED_FILES = ("cpu.py", "loops.py", "step.py")
 """Files of a kind that are compiled."""
-LOCK_TIMEOUT = 120.0  # seconds for another process that compiles the same: that one may be suspended
+_LOCK_TIMEOUT = 120.0  # seconds for another process that compiles the same: that one may be suspended
 
 
 @cache
@@ -54,7 +54,7 @@ def source_hash() -> bytes:
     models = [file for file in (package / "models").iterdir() if file.name.endswith("_kernel.py")]
     machinery = [file for file in (package / "kernels" / "cpu").iterdir() if file.name.endswith(".py")]
     # Sorted: the order in which a file system lists a folder differs from machine to machine.
-    for source in sorted([*machinery, *models, *(file for file in kinds if file.name in COMPILED_FILES)], key=str):
+    for source in sorted([*machinery, *models, *(file for file in kinds if file.name in _COMPILED_FILES)], key=str):
         total.update(source.name.encode() + source.read_bytes())
     return total.digest()
 
@@ -141,7 +141,7 @@ def _warn_not_saved(reasons: list[str]) -> None:
 
 def _lock(name: str) -> FileLock | None:
     for location in store.trusted():
-        lock = FileLock(location.folder / f"{name}.lock", timeout=LOCK_TIMEOUT)
+        lock = FileLock(location.folder / f"{name}.lock", timeout=_LOCK_TIMEOUT)
         try:
             store.make_folder(location)
             lock.acquire()

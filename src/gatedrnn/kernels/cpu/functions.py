@@ -20,7 +20,7 @@ from gatedrnn.kernels.cpu.compile import INLINED
 ZERO, HALF, ONE, TWO = (np.float32(x) for x in (0.0, 0.5, 1.0, 2.0))
 INFINITE, NOT_A_NUMBER = np.float32(math.inf), np.float32(math.nan)
 MIN_EXPONENT, MAX_EXPONENT = np.float32(-87.3), np.float32(88.3)  # e to these is near the ends of float32
-TWO_OVER_PI = 0xA2F9836E4E441529FC2757D1F534DDC0DB6295993C439041FE5163ABDEBBC561
+_TWO_OVER_PI = 0xA2F9836E4E441529FC2757D1F534DDC0DB6295993C439041FE5163ABDEBBC561
 """2 / pi, 256 bits behind the binary point."""
 
 
@@ -29,7 +29,7 @@ def _reduction_table() -> tuple[tuple[float, float, float, float], ...]:
     bits."""
     rows = []
     for exponent in (0, 24, 48, 72, 96):
-        rest, parts = (TWO_OVER_PI << exponent) % (4 << 256), list[float]()
+        rest, parts = (_TWO_OVER_PI << exponent) % (4 << 256), list[float]()
         for _ in range(2):
             low = max(rest.bit_length() - 25, 0)
             parts.append(math.ldexp(rest >> low, low - 256))
@@ -38,9 +38,9 @@ def _reduction_table() -> tuple[tuple[float, float, float, float], ...]:
     return tuple(rows)
 
 
-REDUCTION_TABLE = _reduction_table()
+_REDUCTION_TABLE = _reduction_table()
 ON_X86 = llvmlite.binding.get_process_triple().startswith(("x86_64", "i386", "i686", "amd64"))
-MXCSR_FLUSH = 0x8040  # of the SSE control register: results and operands that are denormal are zero
+_MXCSR_FLUSH = 0x8040  # of the SSE control register: results and operands that are denormal are zero
 
 
 @intrinsic
@@ -156,9 +156,9 @@ def _reduced_sine(x: Any, quarters: Any) -> Any:
     # x * 2 / pi, less whole turns of four quarters, in float64. A float32 of 2^23 units is a whole number of them, so
     # that multiples of 4 can be left out of what a unit is. It has 24 bits, so that products with 25 bits are exact.
     size = np.float64(abs(x))
-    unit, a, b, c = REDUCTION_TABLE[0]
+    unit, a, b, c = _REDUCTION_TABLE[0]
     for i in range(1, 5):
-        row = REDUCTION_TABLE[i]
+        row = _REDUCTION_TABLE[i]
         is_larger = size >= 8388608.0 * row[0]
         unit, a = row[0] if is_larger else unit, row[1] if is_larger else a
         b, c = row[2] if is_larger else b, row[3] if is_larger else c
@@ -289,7 +289,7 @@ def flush_denormals(typing: Any) -> Any:
         address = cgutils.alloca_once(builder, cgutils.int32_t)
         _call_mxcsr(builder, "stmxcsr", address)
         before = builder.load(address)
-        builder.store(builder.or_(before, cgutils.int32_t(MXCSR_FLUSH)), address)
+        builder.store(builder.or_(before, cgutils.int32_t(_MXCSR_FLUSH)), address)
         _call_mxcsr(builder, "ldmxcsr", address)
         return before
 

@@ -28,7 +28,7 @@ from gatedrnn.shapes import Channels, Series
 
 WORD = ir.IntType(64)
 NEAREST, IS_DATA = 3, 1  # arguments of llvm.prefetch
-SIGNATURE = (types.int64, types.int64)
+_SIGNATURE = (types.int64, types.int64)
 """The arguments of every function of rows: the number of channels, and the address of the rows' addresses."""
 NAMES = {name: getattr(functions, name) for name in (
     "exp", "shrinking", "expm1", "log", "log1p", "tanh", "sin", "cos", "sign", "minimum", "maximum", "where",
@@ -36,9 +36,9 @@ NAMES = {name: getattr(functions, name) for name in (
 """Functions that sources may call."""
 MAX_ERROR = {"float64": 1e-11, "float32": 3e-5, "bfloat16": 2e-2}
 """The largest error of a number, beside 1, when a function is new: wrong formulas are further off."""
-SPREADS = 4
+_SPREADS = 4
 """Multiples of what rounding may do (`rounding_spread`), which is estimated from a few samples."""
-TYPES = {"float32": types.float32, "float64": types.float64, "bfloat16": types.uint16}
+_TYPES = {"float32": types.float32, "float64": types.float64, "bfloat16": types.uint16}
 
 
 class CompiledRow:
@@ -64,13 +64,13 @@ class CompiledRow:
     def address(self) -> int:
         """The address of its machine code; compiled, or loaded, at the first time."""
         self.compile()
-        overload = self.function.overloads[SIGNATURE]
+        overload = self.function.overloads[_SIGNATURE]
         return int(overload.library.get_pointer_to_function(overload.fndesc.llvm_func_name))
 
     @property
     def is_compiled(self) -> bool:
         """Whether it is, in memory or on disk."""
-        return self.function.is_compiled(SIGNATURE)
+        return self.function.is_compiled(_SIGNATURE)
 
     def compile(self) -> None:
         """Compile or load it, and hold it to what the row computes where it is new.
@@ -79,13 +79,13 @@ class CompiledRow:
             WrongKernel: it computes something else.
         """
         new = not self.is_compiled
-        self.function.compile(SIGNATURE)
+        self.function.compile(_SIGNATURE)
         if new:
             try:
                 self._check()
             except WrongKernel:
                 # The file would be loaded without a check by the next process.
-                self.function.forget(SIGNATURE)
+                self.function.forget(_SIGNATURE)
                 raise
 
     def _check(self) -> None:
@@ -108,7 +108,9 @@ class CompiledRow:
             limit = math.inf if dtype == "float64" else 1e30
             got = stored[name].double().numpy()
             wrong = np.isnan(exact) & ~np.isnan(got) & (spread != np.inf)
-            wrong |= error_mask(got, np.where(np.abs(exact) < limit, exact, np.inf), MAX_ERROR[dtype], SPREADS * spread)
+            wrong |= error_mask(
+                got, np.where(np.abs(exact) < limit, exact, np.inf), MAX_ERROR[dtype], _SPREADS * spread
+            )
             if wrong.any():
                 numbers = ", ".join(f"{key} = {before[key][wrong][0]:g}" for key in row.reads)
                 raise WrongKernel(
@@ -176,7 +178,7 @@ class Site(NamedTuple):
 
 
 NOT_PREFETCHED, READ_SOON, WRITTEN_SOON = range(3)
-SITE = np.dtype([(name, np.int64) for name in Site._fields[1:]])
+_SITE = np.dtype([(name, np.int64) for name in Site._fields[1:]])
 """A site as compiled loops read it."""
 
 
@@ -205,7 +207,7 @@ def at_channels(x: Channels) -> Site:
 
 def sites(of_rows: Sequence[Site]) -> np.ndarray:
     """Return these sites for compiled loops."""
-    return np.array([site[1:] for site in of_rows], SITE)
+    return np.array([site[1:] for site in of_rows], _SITE)
 
 
 @intrinsic
@@ -213,7 +215,7 @@ def call_row(typing: Any, function: Any, n: Any, table: Any) -> Any:
     """Call the function of rows at an address."""
 
     def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        kind = context.call_conv.get_function_type(types.none, SIGNATURE)
+        kind = context.call_conv.get_function_type(types.none, _SIGNATURE)
         outputs = [cgutils.alloca_once(builder, argument.pointee) for argument in kind.args[:2]]
         # The status that Numba's convention returns is ignored: rows raise nothing.
         builder.call(builder.inttoptr(arguments[0], kind.as_pointer()), [*outputs, *arguments[1:]])
@@ -287,7 +289,7 @@ def _address(typing: Any, table: Any, position: Any) -> Any:
 @cache
 def _access(position: int, count: int, dtype: str) -> tuple[Any, Any]:
     """Reading and writing a number of the row at that place among so many, in the dtype of sums."""
-    stored: Any = TYPES[dtype]
+    stored: Any = _TYPES[dtype]
     wide = types.float64 if dtype == "float64" else types.float32
 
     def mark(module: Any, instruction: Any) -> Any:

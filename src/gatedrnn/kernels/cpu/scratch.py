@@ -5,7 +5,7 @@ import threading
 import torch
 from torch import Tensor
 
-MAX_SCRATCH_BYTES = 1 << 27  # bytes that a thread keeps at most
+_MAX_SCRATCH_BYTES = 1 << 27  # bytes that a thread keeps at most
 _thread_local = threading.local()
 
 
@@ -15,7 +15,7 @@ def scratch(rows: int, columns: int, dtype: torch.dtype) -> Tensor:
     The system clears memory that was freed before it gives it again, which takes as long as a pass over it or two.
     """
     size = rows * columns * dtype.itemsize
-    if size > MAX_SCRATCH_BYTES:
+    if size > _MAX_SCRATCH_BYTES:
         # What is larger is not kept: every thread would hold its own for as long as it lives.
         return torch.empty(rows, columns, dtype=dtype)
     memory: Tensor | None = getattr(_thread_local, "bytes", None)

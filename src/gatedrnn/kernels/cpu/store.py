@@ -28,15 +28,15 @@ LOG = logging.getLogger("gatedrnn")
 VARIABLES = ("GATEDRNN_KERNEL_CACHE", "NUMBA_CACHE_DIR")
 """Environment variables that name the folder; the first that is set counts."""
 SOURCES = Path(__file__).parent
-DIGEST = hashlib.sha256().digest_size
-KEY = "key"
+_DIGEST = hashlib.sha256().digest_size
+_KEY = "key"
 """The file of the key, beside the folders of kernels in the user's cache."""
-OWN_LEVELS = 3  # gatedrnn/kernels/gatedrnn-…
-HAS_OWNERS = hasattr(os, "geteuid")
+_OWN_LEVELS = 3  # gatedrnn/kernels/gatedrnn-…
+_HAS_OWNERS = hasattr(os, "geteuid")
 # Neither a link to somebody's file nor a pipe, on which opening would wait, is opened.
-READ_FLAGS = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_BINARY", "O_NOFOLLOW", "O_NONBLOCK"))
+_READ_FLAGS = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_BINARY", "O_NOFOLLOW", "O_NONBLOCK"))
 # O_EXCL: a file or a link that somebody put there beforehand is an error and not written through.
-WRITE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | sum(getattr(os, name, 0) for name in ("O_BINARY", "O_NOFOLLOW"))
+_WRITE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | sum(getattr(os, name, 0) for name in ("O_BINARY", "O_NOFOLLOW"))
 
 
 class Location(NamedTuple):
@@ -49,7 +49,7 @@ class Location(NamedTuple):
     @property
     def signed(self) -> bool:
         """Whether its files must be signed with the user's key."""
-        return not self.named or not HAS_OWNERS
+        return not self.named or not _HAS_OWNERS
 
 
 _warned = set[Path]()
@@ -169,7 +169,7 @@ def is_of(file: Path, source_hash: bytes) -> bool:
     """Whether a file says that it is of these sources."""
     try:
         with file.open("rb") as opened:
-            return opened.read(3 * DIGEST)[2 * DIGEST :] == source_hash
+            return opened.read(3 * _DIGEST)[2 * _DIGEST :] == source_hash
     except OSError:
         return False
 
@@ -182,17 +182,17 @@ def _checksum(name: str, content: bytes) -> bytes:
 def _read(location: Location, name: str, source_hash: bytes) -> bytes | None:
     path = location.folder / name
     content = _read_checked(path)
-    if content is None or content[2 * DIGEST : 3 * DIGEST] != source_hash:
+    if content is None or content[2 * _DIGEST : 3 * _DIGEST] != source_hash:
         return None
-    checksum, signature = content[:DIGEST], content[DIGEST : 2 * DIGEST]
+    checksum, signature = content[:_DIGEST], content[_DIGEST : 2 * _DIGEST]
     # A torn file is compiled anew without a word; a complete one with a foreign signature is reported.
-    if checksum != _checksum(name, content[2 * DIGEST :]):
+    if checksum != _checksum(name, content[2 * _DIGEST :]):
         return None
     if location.signed:
         key = _key()
         if key is None or not hmac.compare_digest(signature, hmac.digest(key, checksum, "sha256")):
             raise KernelRefused(f"{path} is not signed with the key of this user")
-    return content[3 * DIGEST :]
+    return content[3 * _DIGEST :]
 
 
 def _read_checked(path: Path, others: int = 0o022) -> bytes | None:
@@ -205,7 +205,7 @@ def _read_checked(path: Path, others: int = 0o022) -> bytes | None:
         KernelRefused: it is no file, or somebody else could have written it.
     """
     try:
-        descriptor = os.open(path, READ_FLAGS)
+        descriptor = os.open(path, _READ_FLAGS)
     except (FileNotFoundError, NotADirectoryError, PermissionError):
         return None
     except OSError as error:  # of a symbolic link, for one
@@ -215,7 +215,7 @@ def _read_checked(path: Path, others: int = 0o022) -> bytes | None:
         if not stat.S_ISREG(status.st_mode):
             raise KernelRefused(f"{path} is no file")
         _check_owner(path, status)
-        if HAS_OWNERS and status.st_mode & others:
+        if _HAS_OWNERS and status.st_mode & others:
             raise KernelRefused(f"{path} is open to other users (mode {stat.S_IMODE(status.st_mode):o})")
         return file.read()
 
@@ -229,12 +229,12 @@ def _key(*, create: bool = False) -> bytes | None:
     own = next((location for location in trusted() if not location.named), None)
     if own is None:
         return None
-    path = own.folder.with_name(KEY)
+    path = own.folder.with_name(_KEY)
     if (key := _read_key(path)) is None and create:
         make_folder(own)
         with FileLock(path.with_suffix(".lock"), mode=0o600):  # of two processes one makes it
             if (key := _read_key(path)) is None:
-                key = secrets.token_bytes(DIGEST)
+                key = secrets.token_bytes(_DIGEST)
                 _write(path, key, 0o600)
     return key
 
@@ -245,14 +245,14 @@ def _read_key(path: Path) -> bytes | None:
         key = _read_checked(path, 0o077)
     except KernelRefused:
         return None
-    return key if key is not None and len(key) == DIGEST else None
+    return key if key is not None and len(key) == _DIGEST else None
 
 
 def _write(path: Path, content: bytes, mode: int) -> None:
     """Under another name first: who reads it finds all of it or nothing."""
     partial = path.with_name(f"{path.name}.{os.getpid()}-{secrets.token_hex(4)}")
     try:
-        with open(os.open(partial, WRITE_FLAGS, mode), "wb") as file:
+        with open(os.open(partial, _WRITE_FLAGS, mode), "wb") as file:
             file.write(content)
         partial.replace(path)
     except OSError:
@@ -274,14 +274,14 @@ def _check_folders(location: Location) -> None:
     Raises:
         KernelRefused: somebody else can.
     """
-    if not HAS_OWNERS:
+    if not _HAS_OWNERS:
         return
     homes = [] if (home := home_folder()) is None else [home, Path(os.path.realpath(home))]
     for start in (location.folder, Path(os.path.realpath(location.folder))):  # all links, and where they lead
         folders = [start, *start.parents]
         for base in homes:
             if base in folders:
-                folders = folders[: folders.index(base) if location.named else OWN_LEVELS]
+                folders = folders[: folders.index(base) if location.named else _OWN_LEVELS]
                 if not location.named and base.exists():
                     _check_owner(base, base.stat())
         for folder in folders:
@@ -308,7 +308,7 @@ def _check_folder(folder: Path, *, innermost: bool) -> None:
 
 
 def _check_owner(path: Path, status: os.stat_result) -> None:
-    if HAS_OWNERS and status.st_uid not in (0, os.geteuid()):
+    if _HAS_OWNERS and status.st_uid not in (0, os.geteuid()):
         raise KernelRefused(f"{path} belongs to another user (id {status.st_uid})")
 
 

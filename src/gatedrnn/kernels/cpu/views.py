@@ -20,7 +20,7 @@ from gatedrnn.kernels.cpu.compile import INLINED
 from gatedrnn.kernels.cpu.functions import ZERO
 from gatedrnn.shapes import Flags, Series
 
-BYTES = ctypes.c_char * (1 << 62)  # an upper bound: each reader states its own size
+_BYTES = ctypes.c_char * (1 << 62)  # an upper bound: each reader states its own size
 DTYPES: dict[torch.dtype, Any] = {
     # numpy has no bfloat16: kernels convert its 16 bits themselves.
     torch.float64: np.dtype(np.float64), torch.float32: np.dtype(np.float32), torch.bfloat16: np.dtype(np.uint16),
@@ -38,7 +38,7 @@ def flat(x: Tensor, size: int | None = None) -> np.ndarray:
     Not `Tensor.numpy`, after which no storage can be resized: FSDP frees the parameters of a layer by that.
     """
     assert x.is_cpu and (size is not None or x.is_contiguous())
-    memory: Any = BYTES.from_address(x.data_ptr())
+    memory: Any = _BYTES.from_address(x.data_ptr())
     memory.tensor = x  # which lives as long as the array does
     return np.ndarray(x.numel() if size is None else size, DTYPES[x.dtype], memory)
 

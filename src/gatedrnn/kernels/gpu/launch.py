@@ -12,13 +12,13 @@ from torch import Tensor
 from gatedrnn.shapes import Flags
 
 Grid: TypeAlias = Callable[[dict[str, int]], tuple[int]]
-INTERPRETED: bool = triton.knobs.runtime.interpret
+_INTERPRETED: bool = triton.knobs.runtime.interpret
 """Whether kernels run as Python on the CPU (TRITON_INTERPRET=1, read once, before triton is first imported)."""
 CHUNK_MULTIPLE = 64
 """A chunk is a multiple of it, so that every TIME below divides a chunk."""
-MIN_CHUNK = 256
+_MIN_CHUNK = 256
 """Steps below which cutting costs more launches than it saves waiting."""
-ASSUMED_CHANNELS = 64
+_ASSUMED_CHANNELS = 64
 """Channels a program is taken to have when programs are counted before their sizes are chosen."""
 
 
@@ -44,7 +44,7 @@ def _candidates(configurations: list[Any], *_: Any, **__: Any) -> list[Any]:
 def tuned(configurations: list[Any]) -> Callable[[Any], Any]:
     """Have TIME, CHANNELS and STAGES of a kernel chosen by timing, once per dtype, channels, `crowd` and equation."""
     return triton.autotune(
-        configs=configurations[:1] if INTERPRETED else configurations,
+        configs=configurations[:1] if _INTERPRETED else configurations,
         key=["channels", "crowd", "CELL"],
         prune_configs_by={"early_config_prune": _candidates},
     )
@@ -68,10 +68,10 @@ def divide_time(batch: int, steps: int, channels: int, device: torch.device, chu
         chunk: steps of a chunk, a multiple of CHUNK_MULTIPLE, instead of the choice made here.
     """
     processors = _processors(device)
-    rows = batch * triton.cdiv(channels, ASSUMED_CHANNELS)
+    rows = batch * triton.cdiv(channels, _ASSUMED_CHANNELS)
     if chunk is None:
         target = 1 if 2 * rows >= processors else triton.cdiv(2 * processors, rows)
-        chunk = steps if target == 1 else max(MIN_CHUNK, CHUNK_MULTIPLE * triton.cdiv(steps, target * CHUNK_MULTIPLE))
+        chunk = steps if target == 1 else max(_MIN_CHUNK, CHUNK_MULTIPLE * triton.cdiv(steps, target * CHUNK_MULTIPLE))
     elif chunk < 1 or chunk % CHUNK_MULTIPLE:
         raise ValueError(f"chunk must be a positive multiple of {CHUNK_MULTIPLE}, got {chunk}")
     chunks = triton.cdiv(steps, chunk)

@@ -13,7 +13,7 @@ Functions of numbers neither overflow nor cancel; generated gates call them.
 import triton
 import triton.language as tl
 
-LOG2_E = tl.constexpr(1.4426950408889634)
+_LOG2_E = tl.constexpr(1.4426950408889634)
 
 
 @triton.jit
@@ -133,7 +133,7 @@ def store_end(products, product, ends, state, sequence, chunk, chunks, channel,
 @triton.jit
 def shrinking(x):
     """exp(-abs(x)), by way of exp2: the hardware's, which alone flushes what is below the normal numbers."""
-    return tl.exp2(tl.abs(x) * -LOG2_E)
+    return tl.exp2(tl.abs(x) * -_LOG2_E)
 
 
 @triton.jit

@@ -26,7 +26,7 @@ from gatedrnn.kinds.programs import CLASSES
 from gatedrnn.shapes import Channels, Flags, InputStep, Series, State, Step
 
 KERNELS = "gatedrnn.kinds.block"
-BLOCK_BACKENDS = ("auto", "reference", "torch", "native")
+_BLOCK_BACKENDS = ("auto", "reference", "torch", "native")
 
 
 def choose_block_backend(device: torch.device | str) -> Choice:
@@ -210,8 +210,8 @@ def _check(
     transition: Tensor, drive: Tensor, h0: Tensor | None, resets: Tensor | None, reset_state: Tensor | None,
     backend: str,
 ) -> None:  # fmt: skip
-    if backend not in BLOCK_BACKENDS:
-        raise ValueError(f"backend must be one of {', '.join(BLOCK_BACKENDS)}, got {backend!r}")
+    if backend not in _BLOCK_BACKENDS:
+        raise ValueError(f"backend must be one of {', '.join(_BLOCK_BACKENDS)}, got {backend!r}")
     if transition.dim() != 5 or transition.shape[2] != transition.shape[3]:
         raise ValueError(
             f"transition must have the axes (batch, time, k, k, blocks), got shape {tuple(transition.shape)}"

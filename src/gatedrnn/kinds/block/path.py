@@ -32,7 +32,7 @@ from gatedrnn.kinds.scan.path import NO_RECURRENT_WEIGHTS
 from gatedrnn.kinds.stream import step_tensors
 from gatedrnn.shapes import Hidden, Series, Step
 
-ROTATING = Tracking(
+_ROTATING = Tracking(
     "rotating",
     "blocks of channels are multiplied by an orthogonal matrix and by values between 0 and 1; both depend on the input "
     "alone",
@@ -50,7 +50,7 @@ FIXED = Tracking(
     "group; S5 however deep",
     "Merrill et al. 2024, arXiv:2404.08819",
 )
-OWN_KERNEL = "one kernel scans the blocks of every such cell, and reads their matrices"
+_OWN_KERNEL = "one kernel scans the blocks of every such cell, and reads their matrices"
 """Why no kernel is generated."""
 
 
@@ -127,10 +127,10 @@ class BlockKind(Kind[BlockScanEquations]):
         # caller's random numbers as they are.
         drawn = torch.randn(len(cell.projections), 2, cell.block_size, generator=torch.Generator().manual_seed(0))
         transitions, _ = cell.coefficients(*drawn, *diagonals)
-        return FIXED if torch.equal(*transitions) else ROTATING
+        return FIXED if torch.equal(*transitions) else _ROTATING
 
     def kernel(self, cell: BlockScanEquations, device: torch.device, dtype: torch.dtype) -> Kernel:
-        return Kernel(device, dtype, missing=OWN_KERNEL)
+        return Kernel(device, dtype, missing=_OWN_KERNEL)
 
     def backends(self, layer: LayerView) -> tuple[str, ...]:
         # Without Numba the choice is "torch", which is listed already.

@@ -143,7 +143,7 @@ def loop_backward(program: LoopProgram, upstream: LoopUpstream, inputs: LoopInpu
     return LoopGradient(grad_x, separate, gated, projected_h, inner, delta_h, delta_c, diagonals.sum(0))
 
 
-NO_FUNCTION = RowFunction(0, NONE, np.empty(0, ROW_AT), np.empty(0, np.int64))
+_NO_FUNCTION = RowFunction(0, NONE, np.empty(0, ROW_AT), np.empty(0, np.int64))
 
 
 class _Layout:
@@ -187,7 +187,7 @@ class _Layout:
     def functions(self, program: LoopProgram, rows: Sequence[Row]) -> tuple[RowFunction, RowFunction]:
         """The two parts of a step, the second of which may be none."""
         first, *second = [self._function(program, row) for row in rows]
-        return first, second[0] if second else NO_FUNCTION
+        return first, second[0] if second else _NO_FUNCTION
 
     def _function(self, program: LoopProgram, row: Row) -> RowFunction:
         address = row_address(row, program.word, (self.dtype,) * len(row.rows))

@@ -34,7 +34,7 @@ from gatedrnn.kinds.loop.rows import trace_loop
 from gatedrnn.kinds.stream import step_tensors
 from gatedrnn.shapes import Hidden, Series, Step
 
-STATE_DEPENDENT = Tracking(
+_STATE_DEPENDENT = Tracking(
     "state-dependent",
     "a non-linear function of the input and of the previous state",
     "any finite automaton, once training finds it; the steps must run one after another",
@@ -130,7 +130,7 @@ class LoopBase(SteppingKind[LoopEquations]):
         return shapes
 
     def tracking(self, cell: LoopEquations) -> Tracking:
-        return STATE_DEPENDENT
+        return _STATE_DEPENDENT
 
     def kernel(self, cell: LoopEquations, device: torch.device, dtype: torch.dtype) -> Kernel:
         found = programs.cpu_kernel(cell, trace_loop, device, dtype)

@@ -38,8 +38,8 @@ from gatedrnn.shapes import Channels, Series, State
 
 BLOCK = 256  # channels of one work item at most: its rows stay in the first-level cache
 NARROW = 32  # and at least, where channels are shared out
-WORTH_TWO_PASSES = 3  # threads an item below which computing gates twice, in chunks of time, gains nothing
-PIECE = 1 << 19  # elements of a piece of the projections' gradient for each thread
+_WORTH_TWO_PASSES = 3  # threads an item below which computing gates twice, in chunks of time, gains nothing
+_PIECE = 1 << 19  # elements of a piece of the projections' gradient for each thread
 
 
 class Operands(NamedTuple):
@@ -344,7 +344,7 @@ def plan_for(program: CellProgram, shape: tuple[int, ...], reverse: bool) -> Pla
     threads = threads_for(batch * steps * channels)
     block = _block(batch, channels, 1 if program.is_light else threads)
     items = batch * -(-channels // block)
-    min_chunks = 2 if program.is_light else WORTH_TWO_PASSES
+    min_chunks = 2 if program.is_light else _WORTH_TWO_PASSES
     composed = program.plain.compose is not None  # a step that reads its state is no map that composes with others
     chunks = threads // items if composed and items and threads // items >= min_chunks else 1
     return Plan(steps, channels, block, max(1, min(chunks, steps)), reverse, 0, batch, 0, steps)
@@ -407,7 +407,7 @@ def _pieces(plan: Plan, features: int, by_step: bool) -> Iterator[_Piece]:
     """Cut into pieces what lies together and fits, in the order of the run: whole sequences, as many as fit, or steps
     of one; by step, steps of all."""
     steps, batch, threads = plan.steps, plan.sequences, threads_for(plan.sequences * plan.steps * plan.channels)
-    rows_per_piece = max(1, PIECE * threads // max(1, features))  # rows
+    rows_per_piece = max(1, _PIECE * threads // max(1, features))  # rows
     if by_step:
         sequences_per_piece, rows_per_piece = batch, max(1, rows_per_piece // batch)
     else:

@@ -52,7 +52,7 @@ from gatedrnn.kinds.scan.definition import ScanGradients, ScanInputs, ScanUpstre
 from gatedrnn.kinds.scan.rows import TileProgram, bare_tiles
 from gatedrnn.shapes import Channels, Series, State
 
-HELPERS = ("projection", "shrinking", "tanh", "expm1", "log1p", "sign", "minimum", "maximum")
+_HELPERS = ("projection", "shrinking", "tanh", "expm1", "log1p", "sign", "minimum", "maximum")
 
 
 class Parts(NamedTuple):
@@ -74,7 +74,7 @@ def parts_of(tiles: TileProgram) -> Parts:
     key = f"{tiles.word} {hashlib.sha256(text.encode()).hexdigest()[:16]}"
     file = f"<{key}>"
     linecache.cache[file] = len(text), None, text.splitlines(keepends=True), file
-    names: dict[str, Any] = {"tl": tl, "__name__": __name__, **{name: getattr(tile, name) for name in HELPERS}}
+    names: dict[str, Any] = {"tl": tl, "__name__": __name__, **{name: getattr(tile, name) for name in _HELPERS}}
     exec(compile(text, file, "exec"), names)
     return Parts(key, *(triton.jit(names[part]) if part in names else None for part in Parts._fields[1:]))
 

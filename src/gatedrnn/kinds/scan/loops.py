@@ -23,9 +23,9 @@ from gatedrnn.kernels.cpu.rows import (
 from gatedrnn.kernels.cpu.threads import Kernel
 from gatedrnn.kernels.cpu.views import borrowed, keep_alive, view
 
-PREFETCH_BYTES = 1024  # bytes of a row between the step at work and the one that is prefetched
-CACHE_LINE = 64
-SUMMED_ALONE = 64  # steps whose gradients of a bias are summed by themselves: a long sum would lose digits
+_PREFETCH_BYTES = 1024  # bytes of a row between the step at work and the one that is prefetched
+_CACHE_LINE = 64
+_SUMMED_ALONE = 64  # steps whose gradients of a bias are summed by themselves: a long sum would lose digits
 NONE = -1
 """The place of a row that the function does not have."""
 
@@ -93,7 +93,7 @@ def _prefetch_distances(sites: Any, ahead: Any, n: int) -> None:
         site = sites[place]
         # Once an item: this division for each row at each step took a fifth of a scan over 64 channels.
         size = max(1, n * site.size)
-        ahead[place] = 0 if site.prefetch == NOT_PREFETCHED else (PREFETCH_BYTES + size - 1) // size * site.time
+        ahead[place] = 0 if site.prefetch == NOT_PREFETCHED else (_PREFETCH_BYTES + size - 1) // size * site.time
 
 
 @numba.njit(**INLINED)
@@ -110,11 +110,11 @@ def _prefetch(sites: Any, ahead: Any, table: Any, places: int, n: int, forward: 
         size, to_write = n * site.size, site.prefetch == WRITTEN_SOON
         if forward:
             start = table[place] + ahead[place]
-            for offset in range(0, size, CACHE_LINE):
+            for offset in range(0, size, _CACHE_LINE):
                 prefetch_at(start + offset, to_write)
         else:
             start = table[place] - ahead[place] + size - 1
-            for offset in range(0, size, CACHE_LINE):
+            for offset in range(0, size, _CACHE_LINE):
                 prefetch_at(start - offset, to_write)
 
 
@@ -236,7 +236,7 @@ def run_backward(
                 for s in range(rows.states):
                     if befores[s] != NONE:
                         table[befores[s]] = saved[s]
-            if sums.rows and ((end - k) % SUMMED_ALONE == 0 or k == start):
+            if sums.rows and ((end - k) % _SUMMED_ALONE == 0 or k == start):
                 for i in range(sums.rows):
                     pair[0], pair[1] = table[summed + i], _row_address(sites, summed + i, b, chunk, 0, low)
                     call_row(sums.add, n, pair_address)

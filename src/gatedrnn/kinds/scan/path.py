@@ -68,7 +68,7 @@ SIGNED = Tracking(
     "groups where order matters and longer cycles; counting modulo three, however deep",
     "Grazzi et al. 2025, arXiv:2411.12537",
 )
-CHANNELWISE = Tracking(
+_CHANNELWISE = Tracking(
     "channelwise",
     "a non-linear function of the input and of the channel's own previous state",
     "parity and what else one channel can tell from itself",
@@ -291,7 +291,7 @@ class ElementwiseKind(SteppingKind[ElementwiseLoopEquations]):
         return diagonal_shapes(cell, hidden_size)
 
     def tracking(self, cell: ElementwiseLoopEquations) -> Tracking:
-        return CHANNELWISE
+        return _CHANNELWISE
 
     def kernel(self, cell: ElementwiseLoopEquations, device: torch.device, dtype: torch.dtype) -> Kernel:
         return programs.cpu_kernel(cell, trace_cell, device, dtype)

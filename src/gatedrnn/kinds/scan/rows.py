@@ -214,7 +214,7 @@ class TileProgram(TracedCell):
         }
         rows = self.coefficients, self.output, self.of_state, self.gradient
         functions = [
-            triton_source(row, ADDRESS + TILES[row.name], loads, STORE if row is self.gradient else "")
+            triton_source(row, _ADDRESS + TILES[row.name], loads, _STORE if row is self.gradient else "")
             for row in rows
             if row is not None
         ]
@@ -226,14 +226,14 @@ class TileProgram(TracedCell):
         return [self.source(equations)]
 
 
-ADDRESS = "projected, offset, gate, inside, like, bias, channel, channels"
+_ADDRESS = "projected, offset, gate, inside, like, bias, channel, channels"
 """Arguments from which every part loads the tiles of the projections."""
 TILES = {
     "coefficients": "", "output": ", state", "of_state": ", state, upstream",
     "gradient": ", state, previous, delta, upstream, to, gate_of_gradient, real, mask",
 }  # fmt: skip
 """Further arguments of the parts, and where `gradient` writes."""
-STORE = "tl.store(to + {index} * gate_of_gradient, tl.where(real, {value}, 0.0), mask=mask)"
+_STORE = "tl.store(to + {index} * gate_of_gradient, tl.where(real, {value}, 0.0), mask=mask)"
 
 
 def trace_tiles(cell: ScanEquations) -> TileProgram:

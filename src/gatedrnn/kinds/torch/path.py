@@ -60,9 +60,9 @@ MAX_STEPS_WITH_GRADIENTS, MAX_STEPS_WITHOUT = 8, 16
 """Steps up to which torch's GRU is faster than ours, which is the faster one over long sequences: without mask and
 resets, on one thread, with 1 to 256 rows; by the section few-steps of `python -m benchmarks`."""
 # There torch's own LSTM ends with "could not create a primitive descriptor".
-LACKS_BFLOAT16 = platform.machine() == "x86_64" and torch.backends.cpu.get_cpu_capability() in ("DEFAULT", "AVX2")
+_LACKS_BFLOAT16 = platform.machine() == "x86_64" and torch.backends.cpu.get_cpu_capability() in ("DEFAULT", "AVX2")
 """Whether oneDNN has no LSTM in bfloat16 here: on an x86 processor it needs AVX-512."""
-NO_PROJECTION = "argument is only supported for LSTM, not RNN or GRU"
+_NO_PROJECTION = "argument is only supported for LSTM, not RNN or GRU"
 """torch's words for a proj_size that it refuses."""
 # Finite, for at real steps it is multiplied by a feature of 0; float16 ends at 65,504.
 CLOSED, CLOSED_IN_FLOAT16 = 1e30, 3e4
@@ -118,7 +118,7 @@ def _unsupported(layer: LayerView, query: Pass) -> str | None:
         return "zoneout changes the state at every step, inside torch's kernel"
     if query.drops_state:
         return "state_dropout acts inside torch's kernel, before the recurrent product"
-    if LACKS_BFLOAT16 and len(layer.cell.states) == 2 and _is_bfloat16(layer):
+    if _LACKS_BFLOAT16 and len(layer.cell.states) == 2 and _is_bfloat16(layer):
         return "oneDNN has no LSTM in bfloat16 on this processor"
     return None
 
@@ -246,7 +246,7 @@ def _last_valid(output: Series, h0: State, mask: Flags) -> State:
     return torch.where((lengths > 0).unsqueeze(1), output[rows, (lengths - 1).clamp(min=0)], h0)
 
 
-TORCH_STEPS: dict[str, Any] = {"LSTM": _VF.lstm_cell, "GRU": _VF.gru_cell}
+_TORCH_STEPS: dict[str, Any] = {"LSTM": _VF.lstm_cell, "GRU": _VF.gru_cell}
 """torch's single steps: two products of its library, as fast as memory delivers the weights."""
 
 
@@ -292,7 +292,7 @@ class _FusedLayers(TorchLayers):
 
     def check_sizes(self, cell: Any, hidden_size: int, proj_size: int) -> None:
         if proj_size and not cell.torch_kernel.projects:
-            raise ValueError(f"proj_size {NO_PROJECTION}")
+            raise ValueError(f"proj_size {_NO_PROJECTION}")
         if proj_size >= hidden_size:
             raise ValueError("proj_size has to be smaller than hidden_size")
 
@@ -372,7 +372,7 @@ class _FusedLayers(TorchLayers):
             # From the shape: `len` is a number that a traced graph would keep.
             hx = x.new_zeros(x.shape[0], module.hidden_size)
             hx = hx if len(cell.states) == 1 else (hx, hx)
-        step = TORCH_STEPS[cell.torch_kernel.mode]
+        step = _TORCH_STEPS[cell.torch_kernel.mode]
         return step(x, hx, module.weight_ih, module.weight_hh, module.bias_ih, module.bias_hh)
 
 
@@ -393,7 +393,7 @@ class TorchKind(LoopBase):
     def facts(self, cell: LoopEquations | type[LoopEquations]) -> CellFacts:
         assert cell.torch_kernel is not None
         facts = LOOP.facts(cell)
-        refused = {} if cell.torch_kernel.projects else {"proj_size": NO_PROJECTION}
+        refused = {} if cell.torch_kernel.projects else {"proj_size": _NO_PROJECTION}
         return facts._replace(refused={**facts.refused, **refused}, weight_init="torch")
 
     def backends(self, layer: LayerView) -> tuple[str, ...]:
