@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))
 import cell_pages
 from field_docstrings import docstrings
 
-from gatedrnn.data import TASKS
+from gatedrnn.data.registry import all_settings
 from gatedrnn.laws.laws import FIRST, GENERATION, LAWS
 from gatedrnn.study.settings import ContenderSettings, ProbeSettings, SearchSettings
 from gatedrnn.training.settings import CellSettings, ModelSettings, TrainSettings
@@ -23,7 +23,8 @@ RESULTS = Path(__file__).parents[1] / "results"
 SETTINGS = {
     kind.__name__: kind
     for kind in (
-        *TASKS.values(), CellSettings, ModelSettings, TrainSettings, ContenderSettings, SearchSettings, ProbeSettings
+        *all_settings().values(), CellSettings, ModelSettings, TrainSettings, ContenderSettings, SearchSettings,
+        ProbeSettings,
     )
 }  # fmt: skip
 

@@ -36,7 +36,7 @@ from llvmlite import binding
 from torch import Tensor
 
 from gatedrnn.data import SERIES, Examples, Lanes, TaskData, Windows, load_task
-from gatedrnn.data.settings import ProbeTask, SeriesTask
+from gatedrnn.data.settings import ProbeTaskSettings, SeriesSettings
 from gatedrnn.errors import DataError
 from gatedrnn.processes import SignalFlag
 from gatedrnn.progress import Progress
@@ -328,7 +328,7 @@ def of_probe(results: ProbeResults, task: str, cell: str) -> Kept:
     """The first run of a cell, by the task's recipe, which is not kept."""
     run = RunSettings(
         cell=with_options(task, cell), hidden_size=results.tasks[task].cells[cell].hidden_size,
-        seed=results.settings.seeds[0], data=with_recipe(task, "data", ProbeTask(task=task)),
+        seed=results.settings.seeds[0], data=with_recipe(task, "data", ProbeTaskSettings(task=task)),
         model=with_recipe(task, "model", ModelSettings()), train=with_recipe(task, "train", TrainSettings()),
     )  # fmt: skip
     return Kept(run, {})
@@ -336,7 +336,7 @@ def of_probe(results: ProbeResults, task: str, cell: str) -> Kept:
 
 def of_fold(cell: str) -> Kept:
     """The first fold of PhysioNet, by its command in results/README.md: what is kept of it has no settings."""
-    data = SeriesTask(
+    data = SeriesSettings(
         task=SERIES, train_file=Path("train-0.csv"), test_file=Path("test-0.csv"), metric="auroc", missing=("-1",)
     )
     model = ModelSettings(bidirectional=False, pooling="last", layers=1, head_dropout=0.3)
@@ -361,7 +361,7 @@ def with_files(name: str, record: Kept, data: Path, place: Path) -> RunSettings:
         raise DataError(f"{data}: there is no {file.name} that is the one of the kept record")
 
     files = {key: found(file) for key, file in record.files.items()}
-    if made is not None and isinstance(record.settings.data, SeriesTask):
+    if made is not None and isinstance(record.settings.data, SeriesSettings):
         files["data_root"] = made  # tables of folds name files beside their folder
     return record.settings.model_copy(update={"threads": 1, "data": record.settings.data.model_copy(update=files)})
 

@@ -4,12 +4,14 @@ Running a file can do anything. So only those are run that the user has named: n
 that is opened, whoever wrote that.
 """
 
+import importlib.util
+import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from gatedrnn.errors import UntrustedCode
+from gatedrnn.errors import UntrustedCode, reason
 
 
 class Trust(NamedTuple):
@@ -84,3 +86,29 @@ def check_trusted(word: str) -> None:
             f"{word}: this Python file would be run, and the command line does not name it; if you trust what is in "
             "it, give the same command with --trust-code"
         )
+
+
+def class_of_file(word: str) -> object:
+    """Run the file of a word, as in models/own.py:Own, and return what has the name there.
+
+    Raises:
+        UntrustedCode: nobody who may has named the file.
+        ValueError: there is no such file or class, or running the file fails.
+    """
+    check_trusted(word)
+    name, file = canonical_name(word), file_of(word).resolve()
+    if not file.is_file():
+        raise ValueError(f"{word}: there is no file {file_of(word)}")
+    spec = importlib.util.spec_from_file_location(f"_of_user_{file.stem}", file)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    # pickle and dataclasses look a class's module up by its name.
+    sys.modules[spec.name] = module
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        raise ValueError(f"{word}: running the file fails: {type(error).__name__}: {reason(error)}") from error
+    found: object = getattr(module, name, None)
+    if not callable(found):
+        raise ValueError(f"{word}: the file has no class {name}")
+    return found

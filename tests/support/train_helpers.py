@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gatedrnn.data import data_settings
-from gatedrnn.data.settings import LanguageTask
+from gatedrnn.data.settings import LanguageSettings
 from gatedrnn.training.settings import ModelSettings, RunSettings, TrainSettings
 
 
@@ -34,7 +34,7 @@ def text_settings(text: Path, cell: str = "mingru,lstm", **changes: Any) -> RunS
     model = {"layers": 2, "embedding_size": 12, "dropout": 0.2, "embedding_dropout": 0.1}
     data = {"tokenizer": "characters", "min_count": 1, "length": 16, "test_fraction": 0.1}
     run = {"hidden_size": 16, "threads": 1}
-    kinds = ((train, TrainSettings), (model, ModelSettings), (data, LanguageTask), (run, RunSettings))
+    kinds = ((train, TrainSettings), (model, ModelSettings), (data, LanguageSettings), (run, RunSettings))
     for name, value in changes.items():
         next(part for part, kind in kinds if name in kind.model_fields)[name] = value
     return RunSettings(

@@ -9,10 +9,11 @@ from cyclopts import Parameter, UnknownOptionError
 from pydantic import Field, create_model
 from pydantic.fields import FieldInfo
 
-from gatedrnn.data import TASKS, Settings, data_settings
-from gatedrnn.data.settings import TaskSettings, belongs, tasks_with
+from gatedrnn.data import Settings, data_settings
+from gatedrnn.data.registry import belongs, settings_of, tasks_with
+from gatedrnn.data.settings import TaskSettings
 from gatedrnn.training.recipes import recipe_of, with_options
-from gatedrnn.training.settings import REMOVED
+from gatedrnn.training.settings import OF_SOME_TASKS, REMOVED
 
 Command = Callable[..., None]
 
@@ -59,7 +60,7 @@ def with_flags_of(
         annotation, default = hints[parameter.name], parameter.default
         if kind := _settings_in(annotation):
             if kind is TaskSettings:
-                kind, recipe["task"] = TASKS[task], unnamed or default.task
+                kind, recipe["task"] = settings_of(task), unnamed or default.task
             kind = _with_defaults_of(task, kind, recipe, expert)
             annotation = Annotated[kind, *annotation.__metadata__]
             default = kind()
@@ -94,8 +95,10 @@ def _settings_in(hint: object) -> type[Settings] | None:
 
 def _with_defaults_of(task: str, kind: type[Settings], recipe: Mapping[str, object], expert: bool) -> type[Settings]:
     fields: dict[str, Any] = {}
+    of_data = settings_of(task)
+    unused = {*OF_SOME_TASKS, *of_data.refuses} - {*of_data.uses}
     for name, field in kind.model_fields.items():
-        rare = name in kind.expert or task in kind.without.get(name, ())
+        rare = name in kind.expert or name in unused
         off = "--" + "-".join(["no", *name.split("_")]) if field.annotation is bool else ()
         shown = Parameter(show=expert or not rare, negative=off)
         fields[name] = (Annotated[field.annotation, *field.metadata, shown], _field(task, name, field, recipe))

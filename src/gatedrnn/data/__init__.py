@@ -7,27 +7,16 @@ from gatedrnn.extras import require
 
 require("train")
 
+from gatedrnn.data.registry import DEFAULT_TASK, DataSettings, data_settings, registered_task
 from gatedrnn.data.settings import (
     FORECAST,
     LANGUAGE,
     SERIES,
     SERIES_REGRESSION,
     TAGGING,
-    TASKS,
     TEXT,
     TEXT_REGRESSION,
-    DataSettings,
-    DigitsTask,
-    ForecastTask,
-    LanguageTask,
-    MnistTask,
-    ProbeTask,
-    SeriesTask,
     Settings,
-    TaggingTask,
-    TextRegressionTask,
-    TextTask,
-    data_settings,
 )
 
 if TYPE_CHECKING:
@@ -44,7 +33,7 @@ _OF_MODULES = {
 
 
 def load_task(settings: DataSettings) -> "TaskData":
-    """The data of a task, as its files are now; see `tasks_kept`.
+    """Read the data of a task, as its files are now; see `tasks_kept`.
 
     Raises:
         DataError: the data cannot be used.
@@ -53,50 +42,10 @@ def load_task(settings: DataSettings) -> "TaskData":
     from gatedrnn.tables.files import forget
 
     try:
-        return kept(settings, lambda: _loaded(settings))
+        data: TaskData = kept(settings, lambda: registered_task(settings.task).read(settings))
+        return data
     finally:
         forget()  # training needs the data, not the table
-
-
-def _loaded(settings: DataSettings) -> "TaskData":
-    # Imported here: each brings libraries of its own.
-    match settings:
-        case ProbeTask():
-            from gatedrnn.data.probes.task import load_probe
-
-            return load_probe(settings)
-        case DigitsTask():
-            from gatedrnn.data.images import load_digits
-
-            return load_digits(settings)
-        case MnistTask():
-            from gatedrnn.data.images import load_mnist
-
-            return load_mnist(settings)
-        case TextTask():
-            from gatedrnn.data.text import load_ag_news, load_text_classification
-
-            return (load_ag_news if settings.task == "ag_news" else load_text_classification)(settings)
-        case TextRegressionTask():
-            from gatedrnn.data.text import load_text_regression
-
-            return load_text_regression(settings)
-        case TaggingTask():
-            from gatedrnn.data.text import load_tagging
-
-            return load_tagging(settings)
-        case SeriesTask():
-            from gatedrnn.data.series.task import load_series_task
-
-            return load_series_task(settings)
-        case ForecastTask():
-            from gatedrnn.data.forecast.task import load_forecast
-
-            return load_forecast(settings)
-        case LanguageTask():
-            from gatedrnn.data.language import load_language_model
-
-            return load_language_model(settings)
 
 
 def __getattr__(name: str) -> Any:
@@ -108,7 +57,7 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
-    "FORECAST", "LANGUAGE", "SERIES", "SERIES_REGRESSION", "TAGGING", "TASKS", "TEXT", "TEXT_REGRESSION", "Batch",
-    "DataSettings", "Examples", "Lanes", "RunningText", "Settings", "TaskData", "Texts", "TrainingSource", "Windows",
-    "data_settings", "load_task", "tasks_kept", "tokens_in",
+    "DEFAULT_TASK", "FORECAST", "LANGUAGE", "SERIES", "SERIES_REGRESSION", "TAGGING", "TEXT", "TEXT_REGRESSION",
+    "Batch", "DataSettings", "Examples", "Lanes", "RunningText", "Settings", "TaskData", "Texts", "TrainingSource",
+    "Windows", "data_settings", "load_task", "tasks_kept", "tokens_in",
 ]  # fmt: skip

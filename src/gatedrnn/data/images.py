@@ -10,13 +10,13 @@ from sklearn.datasets import load_digits as read_digits
 from sklearn.model_selection import train_test_split
 
 from gatedrnn.data.batches import Examples
-from gatedrnn.data.settings import DigitsTask, MnistTask
+from gatedrnn.data.settings import DigitsSettings, MnistSettings
 from gatedrnn.data.task import TaskData
 from gatedrnn.errors import DataError
 from gatedrnn.unpacking import BoundedGzip
 
 
-def load_digits(settings: DigitsTask) -> TaskData:
+def load_digits(settings: DigitsSettings) -> TaskData:
     """8 x 8 images read row by row (8 steps of 8 features) or pixel by pixel (64 steps of 1), split by class."""
     digits = read_digits()
     images = (digits.images / 16).astype(np.float32).reshape(len(digits.target), settings.steps, -1)
@@ -56,7 +56,7 @@ IMAGES, LABELS = b"\x00\x00\x08\x03", b"\x00\x00\x08\x01"
 big-endian."""
 
 
-def load_mnist(settings: MnistTask) -> TaskData:
+def load_mnist(settings: MnistSettings) -> TaskData:
     """28 x 28 images as 784 steps of one number in [0, 1]; a part of the training images is set apart.
 
     Raises:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from gatedrnn.data.corpus import Corpus, HubSet, between, python_topics, read_corpus
-from gatedrnn.data.settings import LanguageTask
+from gatedrnn.data.settings import LanguageSettings
 from gatedrnn.data.stream import Lanes, ShuffledChunks, tokenise
 from gatedrnn.data.task import TaskData
 from gatedrnn.errors import DataError
@@ -15,7 +15,7 @@ _EXACT = ("characters", "bytes")
 """Tokenizers for which a text can be cut at any character."""
 
 
-def load_language_model(settings: LanguageTask) -> TaskData:
+def load_language_model(settings: LanguageSettings) -> TaskData:
     """The text of `settings`, tokenised; its vocabulary is learned on the training split alone."""
     notes: list[str] = []
     splits = _splits(settings, notes)
@@ -57,7 +57,7 @@ def load_language_model(settings: LanguageTask) -> TaskData:
     )  # fmt: skip
 
 
-def _splits(settings: LanguageTask, notes: list[str]) -> dict[str, Corpus]:
+def _splits(settings: LanguageSettings, notes: list[str]) -> dict[str, Corpus]:
     """The texts of the splits; a split without a file is cut off the end of the training text."""
     named = {name: getattr(settings, f"{name}_file") for name in SPLITS}
     files: dict[str, Path] = {name: path for name, path in named.items() if path is not None}

@@ -1,13 +1,12 @@
-"""Settings of the data: one small class a task, `TASKS` names them all."""
+"""Settings of the data: what those of all tasks share."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PositiveInt, field_validator
 
-from gatedrnn.errors import UsageError, nearest
-from gatedrnn.names import PROBES
+from gatedrnn.errors import nearest
 from gatedrnn.tables.options import Absent, Decimal, DialectOptions, Duplicates, LastStep, Order, Thousands
 
 LANGUAGE, SERIES, FORECAST = "language-model", "series-classification", "forecast"
@@ -15,6 +14,15 @@ SERIES_REGRESSION, TEXT = "series-regression", "text-classification"
 TEXT_REGRESSION, TAGGING = "text-regression", "token-classification"
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
 """A seed that numpy, torch and scikit-learn all take."""
+OF_TEXTS = ("character_grams", "word_vectors", "linear_path")
+"""Settings of models that read texts and give each a label or a number."""
+NO_CLASSES = {
+    "label_smoothing": ": the loss of {task} has none; leave it at 0",
+    "class_weight": ": {task} has no classes; leave it out",
+}
+"""Refusals of tasks whose labels are no classes."""
+_NOT_POOLED = {"pooling": " is of classifiers; leave it out with {task}"}
+_NO_TOKENS = {"token_dropout": ": {task} has no unknown token; leave it at 0"}
 By: TypeAlias = Literal["random", "time"]
 """The rule that sets rows apart: drawn, or the last in time."""
 Frames: TypeAlias = Literal["log-mel", "mfcc", "samples"]
@@ -45,22 +53,46 @@ class Settings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
     expert: ClassVar[tuple[str, ...]] = ()
     """Fields that the command line shows with --help-all alone."""
-    without: ClassVar[Mapping[str, tuple[str, ...]]] = {}
-    """Fields that some tasks have no use for, with those tasks, likewise."""
 
 
 class TaskSettings(Settings):
     """The base of the settings of all tasks."""
 
+    uses: ClassVar[tuple[str, ...]] = ()
+    """Settings of the model and the training that only some tasks have, this one among them."""
+    refuses: ClassVar[Mapping[str, str]] = {}
+    """Settings of the model and the training that mean nothing here: after the flag's name, why and what to do."""
+
     task: str
     """A probe (parity, s3, mqar, adding, …), digits, mnist, ag_news, text-classification, text-regression,
-    token-classification, series-classification, series-regression, forecast or language-model."""
+    token-classification, series-classification, series-regression, forecast or language-model; or a class of a Python
+    file, as in FILE.py:CLASS."""
+
+    def check(self, run: Any) -> None:
+        """Check the settings of a whole run, `gatedrnn.training.settings.RunSettings`, against these.
+
+        Raises:
+            ValueError: two of them do not go together; their flags are named.
+        """
 
 
-class ProbeTask(TaskSettings):
+class ProbeTaskSettings(TaskSettings):
     """A probe: sequences drawn at random."""
 
     expert = ("labels", "curriculum", "split_seed")
+
+    def check(self, run: Any) -> None:
+        if self.curriculum > run.train.epochs:
+            raise ValueError(
+                f"--curriculum {self.curriculum}: sequences would still grow when training ends, after --epochs "
+                f"{run.train.epochs}; give a smaller one, or 0 for none"
+            )
+        from gatedrnn.data.probes import PROBES  # with numpy, which a help page does without
+
+        if not PROBES[self.task].classes:
+            for name, why in NO_CLASSES.items():
+                if getattr(run.train, name):
+                    raise ValueError(f"--{name.replace('_', '-')}{why.format(task=self.task)}")
 
     labels: Literal["every", "last"] = "every"
     """The steps to train and test on where every step has a label: all of them, or the last alone."""
@@ -74,7 +106,7 @@ class ProbeTask(TaskSettings):
     """Seed of the validation and test sequences."""
 
 
-class DigitsTask(TaskSettings):
+class DigitsSettings(TaskSettings):
     """scikit-learn's handwritten digits."""
 
     expert = ("validation_fraction", "test_fraction", "split_seed")
@@ -96,7 +128,7 @@ class DigitsTask(TaskSettings):
         return steps
 
 
-class MnistTask(TaskSettings):
+class MnistSettings(TaskSettings):
     """MNIST, pixel by pixel, from its original files."""
 
     expert = ("validation_fraction", "split_seed")
@@ -113,7 +145,7 @@ class MnistTask(TaskSettings):
     """Seed of that split and of the permutation."""
 
 
-class TableTask(TaskSettings):
+class TableSettings(TaskSettings):
     """Tables of the user, and how their fields are written where they do not show it."""
 
     expert: ClassVar[tuple[str, ...]] = ("encoding", "separator", "skip_lines", "quoting", "date_order")
@@ -136,10 +168,10 @@ class TableTask(TaskSettings):
         return DialectOptions(self.encoding, self.separator, self.skip_lines, self.quoting)
 
 
-class NumberTable(TableTask):
+class NumberTableSettings(TableSettings):
     """Tables of numbers."""
 
-    expert: ClassVar[tuple[str, ...]] = (*TableTask.expert, "missing", "decimal", "thousands")
+    expert: ClassVar[tuple[str, ...]] = (*TableSettings.expert, "missing", "decimal", "thousands")
 
     missing: Names = ()
     """Values that mean that nothing was measured, such as -1, beside empty fields, NA, NaN, ?, - and the like."""
@@ -149,12 +181,13 @@ class NumberTable(TableTask):
     """Mark between thousands, where a column does not show it."""
 
 
-class TextFiles(TableTask):
+class TextFileSettings(TableSettings):
     """Files of texts, whatever is predicted of each."""
 
     holds: ClassVar[Literal["class", "number", "tags"]] = "class"
     """The label of a row: one class or several, a number, or a tag for each word."""
-    expert = (*TableTask.expert, "min_count", "vocabulary_size", "split_seed", "weight_column")
+    uses: ClassVar[tuple[str, ...]] = OF_TEXTS
+    expert = (*TableSettings.expert, "min_count", "vocabulary_size", "split_seed", "weight_column")
 
     train_file: Path | None = None
     """Training rows: CSV, TSV, JSON lines or Parquet."""
@@ -193,7 +226,7 @@ class TextFiles(TableTask):
     """Seed of those splits."""
 
 
-class TextTask(TextFiles):
+class TextSettings(TextFileSettings):
     """Text classification: AG News, or the user's own files."""
 
     several_labels: bool | None = None
@@ -207,27 +240,32 @@ class TextTask(TextFiles):
     a text has several labels. auroc and average-precision of more than two classes or labels: their mean over these."""
 
 
-class TextRegressionTask(TextFiles):
+class TextRegressionSettings(TextFileSettings):
     """Texts with a number each."""
 
     holds = "number"
+    refuses = NO_CLASSES
     metric: Literal["mae", "r2", "spearman"] = "mae"
     """The metric that the best weights are chosen by, and that is reported first: the mean absolute error, the share of
     variance that is explained, or the rank correlation."""
 
 
-class TaggingTask(TextFiles):
+class TaggingSettings(TextFileSettings):
     """Texts as lists of words, with a tag for each word."""
 
     holds = "tags"
+    uses = ()
+    refuses = _NOT_POOLED
     metric: Literal["accuracy", "balanced-accuracy", "macro-f1", "log-loss"] = "accuracy"
     """The metric that the best weights are chosen by, and that is reported first; over all words."""
 
 
-class SeriesTask(NumberTable):
+class SeriesSettings(NumberTableSettings):
     """Series of numbers with a class each, or with a number."""
 
-    expert = (*NumberTable.expert, "columns_are_steps", "split_seed", "weight_column")
+    expert = (*NumberTableSettings.expert, "columns_are_steps", "split_seed", "weight_column")
+    uses = ("convolution_size", "random_convolutions")
+    refuses = _NO_TOKENS
 
     train_file: Path | None = None
     """Training series: .ts (or .ts.gz); a CSV, TSV, JSON-lines or Parquet table with a row a time, or with a row a
@@ -270,11 +308,20 @@ class SeriesTask(NumberTable):
     """Seed of those splits."""
 
 
-class ForecastTask(NumberTable):
+class SeriesRegressionSettings(SeriesSettings):
+    """Series of numbers with a number each."""
+
+    refuses = {**SeriesSettings.refuses, **NO_CLASSES}
+
+
+class ForecastSettings(NumberTableSettings):
     """Series of numbers, to be forecast from their past."""
 
+    uses = ("refit", "calibrate", "linear_size")
+    refuses = {**NO_CLASSES, **_NO_TOKENS, **_NOT_POOLED, "bidirectional": ": a forecast reads forwards alone"}
+
     expert = (
-        *NumberTable.expert, "duplicates", "absent", "zone", "last_step", "rows_are_steps", "columns_are_steps",
+        *NumberTableSettings.expert, "duplicates", "absent", "zone", "last_step", "rows_are_steps", "columns_are_steps",
         "origins", "stride", "frequency",
         "train_steps", "validation_steps", "test_steps",
         "train_on",
@@ -351,8 +398,14 @@ class ForecastTask(NumberTable):
         return quantiles
 
 
-class LanguageTask(TaskSettings):
+class LanguageSettings(TaskSettings):
     """Language modelling on running text."""
+
+    uses = ("tied",)
+    refuses = {
+        **NO_CLASSES, **_NOT_POOLED, "bidirectional": ": a language model reads forwards alone",
+        "members": " is of classifiers and forecasts; leave it out with {task}",
+    }  # fmt: skip
 
     expert = (
         "hub_configuration", "streaming", "order", "document_start", "document_resets", "min_count", "vocabulary_size",
@@ -397,75 +450,8 @@ class LanguageTask(TaskSettings):
     """Fraction of the training text used for the test, without --test-file; 0 for no test."""
 
 
-TASKS: dict[str, type[TaskSettings]] = {
-    **dict.fromkeys(PROBES, ProbeTask), "digits": DigitsTask, "mnist": MnistTask, "ag_news": TextTask,
-    TEXT: TextTask, TEXT_REGRESSION: TextRegressionTask, TAGGING: TaggingTask, SERIES: SeriesTask,
-    SERIES_REGRESSION: SeriesTask, FORECAST: ForecastTask, LANGUAGE: LanguageTask,
-}  # fmt: skip
-"""Settings of each task by its name."""
-
-
-def data_settings(task: str, **given: object) -> "DataSettings":
-    """Settings of a task by its name.
-
-    Args:
-        task: one of `TASKS`.
-        given: fields of its class; those of other tasks are refused.
-
-    Raises:
-        UsageError: there is no such task, or the setting belongs to another.
-        ValidationError: a setting is unknown, or its value out of range.
-
-    Example:
-        >>> data_settings("digits", steps=64).steps
-        64
-    """
-    if task not in TASKS:
-        raise UsageError(unknown_name("task", task, TASKS))
-    for name in given:
-        if name not in TASKS[task].model_fields and (owners := tasks_with(name)):
-            raise UsageError(belongs(name, owners, task))
-    settings: DataSettings = TASKS[task].model_validate({"task": task, **given})  # type: ignore[assignment]
-    return settings
-
-
-def tasks_with(field: str) -> list[str]:
-    """The tasks that have a setting of that name."""
-    return [task for task, settings in TASKS.items() if field in settings.model_fields]
-
-
-def belongs(field: str, owners: Iterable[str], task: str) -> str:
-    """A sentence for a setting of another task; probes are named as one."""
-    *most, last = dict.fromkeys("probes" if owner in PROBES else owner for owner in owners)
-    named = f"{', '.join(most)} and {last}" if most else last
-    return f"--{field.replace('_', '-')} belongs to {named}, not to {task}; name one with --task"
-
-
 def unknown_name(what: str, got: str, known: Iterable[str]) -> str:
     """A sentence for a name that does not exist, with the nearest that does."""
     names = list(known)
     hint = nearest(got, names)
     return f"unknown {what} {got!r}.{f' {hint[0].upper()}{hint[1:]}' if hint else ''} There are {', '.join(names)}"
-
-
-def _of_its_task(values: object) -> object:
-    """A mapping as the settings of the task that it names."""
-    if not isinstance(values, dict):
-        return values
-    flat = dict(values)
-    return data_settings(str(flat.pop("task", "")), **flat)
-
-
-DataSettings: TypeAlias = Annotated[
-    ProbeTask
-    | DigitsTask
-    | MnistTask
-    | TextTask
-    | TextRegressionTask
-    | TaggingTask
-    | SeriesTask
-    | ForecastTask
-    | LanguageTask,
-    BeforeValidator(_of_its_task),
-]
-"""Settings of any task; from a mapping, of the task that it names."""

@@ -19,7 +19,7 @@ from gatedrnn.data.label_arrays import (
 )
 from gatedrnn.data.labels import as_trained
 from gatedrnn.data.scripts import MIN_SHARE, undivided_share
-from gatedrnn.data.settings import TaggingTask, TextFiles, TextRegressionTask, TextTask
+from gatedrnn.data.settings import TaggingSettings, TextFileSettings, TextRegressionSettings, TextSettings
 from gatedrnn.data.task import TaskData, Texts
 from gatedrnn.data.tokenizers import encoded, learn_tokenizer
 from gatedrnn.errors import DataError
@@ -31,7 +31,7 @@ WHOLE = 1 << 40
 """Tokens of a text, where all are read whole."""
 
 
-def load_ag_news(settings: TextTask) -> TaskData:
+def load_ag_news(settings: TextSettings) -> TaskData:
     """AG News from the hub, or from local copies."""
     files = [file for file in (settings.train_file, settings.validation_file, settings.test_file) if file is not None]
     if files and (settings.train_file is None or settings.test_file is None):
@@ -39,24 +39,24 @@ def load_ag_news(settings: TextTask) -> TaskData:
     return _load("ag_news", settings, hub=_AG_NEWS)
 
 
-def load_text_classification(settings: TextTask) -> TaskData:
+def load_text_classification(settings: TextSettings) -> TaskData:
     """Any text and label of the user's."""
     if settings.train_file is None:
         raise DataError("text-classification: needs --train-file (CSV, TSV, JSON lines or Parquet)")
     return _load("text-classification", settings, hub=None)
 
 
-def load_text_regression(settings: TextRegressionTask) -> TaskData:
+def load_text_regression(settings: TextRegressionSettings) -> TaskData:
     """Any text and number of the user's."""
     if settings.train_file is None:
         raise DataError("text-regression: needs --train-file (CSV, TSV, JSON lines or Parquet)")
     return _load("text-regression", settings, hub=None)
 
 
-def _load(name: str, settings: TextTask | TextRegressionTask, hub: str | None) -> TaskData:
+def _load(name: str, settings: TextSettings | TextRegressionSettings, hub: str | None) -> TaskData:
     notes: list[str] = []
     splits, sources = read_splits(settings, hub, notes)
-    labels = labels_of(splits, isinstance(settings, TextRegressionTask), notes)
+    labels = labels_of(splits, isinstance(settings, TextRegressionSettings), notes)
     metric = _metric(settings, labels)
     check_unlike(splits["train"])
     rows = sum(len(table.texts) for table in splits.values())
@@ -110,14 +110,14 @@ def _load(name: str, settings: TextTask | TextRegressionTask, hub: str | None) -
     )
 
 
-def _metric(settings: TextTask | TextRegressionTask, labels: LabelArrays) -> str | None:
+def _metric(settings: TextSettings | TextRegressionSettings, labels: LabelArrays) -> str | None:
     """The score that counts, by its name in `Scores`; None for the accuracy of classes.
 
     Raises:
         DataError: it is not of labels like these.
     """
     asked = None if settings.metric is None else settings.metric.replace("-", "_")
-    if isinstance(settings, TextRegressionTask):
+    if isinstance(settings, TextRegressionSettings):
         return "scaled_mae" if asked == "mae" else asked
     if not labels.several:
         return None if asked == "accuracy" else asked
@@ -127,7 +127,7 @@ def _metric(settings: TextTask | TextRegressionTask, labels: LabelArrays) -> str
 
 
 def read_splits(
-    settings: TextFiles, hub: str | None, notes: list[str]
+    settings: TextFileSettings, hub: str | None, notes: list[str]
 ) -> tuple[dict[str, LabelledTexts], list[dict[str, Json]]]:
     """The training, validation and test rows, and what was read; what is to be known of them is added to `notes`.
 
@@ -137,7 +137,7 @@ def read_splits(
     Raises:
         DataError: a file cannot be used, or a split cannot be made.
     """
-    several = settings.several_labels if isinstance(settings, TextTask) else None
+    several = settings.several_labels if isinstance(settings, TextSettings) else None
     wanted = Wanted(
         settings.text_column, settings.label_column or None, settings.group, settings.time_column,
         settings.split == "time", settings.date_order, kind=settings.holds, several=several,
@@ -243,7 +243,7 @@ IGNORED = -100
 """The label of a step, or a word, without a tag."""
 
 
-def load_tagging(settings: TaggingTask) -> TaskData:
+def load_tagging(settings: TaggingSettings) -> TaskData:
     """Words and tags of the user's.
 
     Raises:

@@ -12,8 +12,9 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
-from gatedrnn.data import TASKS, tasks_kept
+from gatedrnn.data import tasks_kept
 from gatedrnn.data.frames import InMemory
+from gatedrnn.data.registry import all_settings
 from gatedrnn.errors import Error, in_python, unknown
 from gatedrnn.records import Json
 from gatedrnn.runs import called_from_python
@@ -83,7 +84,7 @@ class Settings:
 @cache
 def _fields() -> dict[str, list[TypeAdapter[object]]]:
     """Checks of each setting, by name: one for each kind of task that has one of its own."""
-    kinds: list[type[BaseModel]] = [*dict.fromkeys(TASKS.values()), ModelSettings, TrainSettings]
+    kinds: list[type[BaseModel]] = [*dict.fromkeys(all_settings().values()), ModelSettings, TrainSettings]
     hints: dict[str, dict[str, Any]] = {}
     for kind in kinds:
         for name, field in kind.model_fields.items():

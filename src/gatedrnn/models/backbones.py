@@ -1,12 +1,10 @@
 """Sequence models in the place of recurrent layers, to compare cells with: a transformer, Mamba, and a user's own."""
 
-import importlib.util
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from traceback import extract_tb
-from typing import Protocol
+from typing import Protocol, cast
 
 import torch
 from torch import Tensor, nn
@@ -15,7 +13,7 @@ from gatedrnn import names
 from gatedrnn.errors import ContenderFails, Error, reason
 from gatedrnn.registry import CELLS
 from gatedrnn.shapes import Flags, Series
-from gatedrnn.trust import canonical_name, check_trusted, file_of, is_in_file
+from gatedrnn.trust import canonical_name, check_trusted, class_of_file, file_of, is_in_file
 
 HEADS = 4
 """The heads of attention; fewer where the width is not a multiple of 8."""
@@ -147,7 +145,7 @@ def enter(word: str) -> str:
     name = canonical_name(word)
     if not is_in_file(word) or _FILES.get(name) == file_of(word).resolve():
         return name
-    check_trusted(word)
+    check_trusted(word)  # first: what is wrong with a name matters only where the file may be run
     if name in BACKBONES or name in CELLS:
         raise ValueError(f"{word}: the name {name!r} is taken; give the class another")
     BACKBONES[name], _FILES[name] = load_contender_file(word), file_of(word).resolve()
@@ -155,26 +153,12 @@ def enter(word: str) -> str:
 
 
 def load_contender_file(word: str) -> Backbone:
-    """Run the file of a word; `enter` alone calls this, once it knows that it may.
+    """Run the file of a word; `enter` alone calls this.
 
     Raises:
-        ValueError: there is no such file or class, or running the file fails.
+        As `trust.class_of_file`, and for the layer of a cell, which is no whole model.
     """
-    name, file = canonical_name(word), file_of(word).resolve()
-    if not file.is_file():
-        raise ValueError(f"{word}: there is no file {file_of(word)}")
-    spec = importlib.util.spec_from_file_location(f"_contender_{file.stem}", file)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    # pickle and dataclasses look a class's module up by its name.
-    sys.modules[spec.name] = module
-    try:
-        spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:
-        raise ValueError(f"{word}: running the file fails: {type(error).__name__}: {reason(error)}") from error
-    backbone: Backbone | None = getattr(module, name, None)
-    if not callable(backbone):
-        raise ValueError(f"{word}: the file has no class {name}")
+    name, backbone = canonical_name(word), cast(Backbone, class_of_file(word))
     if (cell := getattr(backbone, "cell_class", None)) is not None:
         raise ValueError(
             f"{word}: {name} is the layer of a cell, not a whole model; run the file itself and name the cell: "

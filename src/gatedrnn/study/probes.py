@@ -9,7 +9,7 @@ from typing import cast
 from gatedrnn import manifest
 from gatedrnn.data import Examples, load_task, tasks_kept
 from gatedrnn.data.probes import PROBES, labels_in
-from gatedrnn.data.settings import ProbeTask
+from gatedrnn.data.settings import ProbeTaskSettings
 from gatedrnn.errors import DataError
 from gatedrnn.executors import HERE, Executor, OnProgress
 from gatedrnn.kinds.kind import Tracking
@@ -112,7 +112,7 @@ def _comparison(settings: ProbeSettings, task: str) -> CompareSettings:
     comparison = CompareSettings(
         contenders=who,
         threads=settings.threads,
-        data=with_recipe(task, "data", ProbeTask(task=task, test_lengths=_longer(settings, task))),
+        data=with_recipe(task, "data", ProbeTaskSettings(task=task, test_lengths=_longer(settings, task))),
         model=with_recipe(task, "model", ModelSettings()),
         train=with_recipe(task, "train", TrainSettings()),
     )
@@ -121,7 +121,7 @@ def _comparison(settings: ProbeSettings, task: str) -> CompareSettings:
 
 
 def _longer(settings: ProbeSettings, task: str) -> tuple[int, ...]:
-    trained = with_recipe(task, "data", ProbeTask(task=task)).length
+    trained = with_recipe(task, "data", ProbeTaskSettings(task=task)).length
     asked = settings.lengths or (_SHORTER if PROBES[task].answers else LENGTHS)
     longer = tuple(sorted(length for length in asked if length > trained))
     if not longer:
@@ -133,7 +133,7 @@ def _answers(task: str, cells: Sequence[str], comparison: Comparison, results: C
     """The part of a comparison that a page or a table of probes needs."""
     probe, data = PROBES[task], comparison.settings.data
     evaluation = cast(dict[str, Examples], comparison.data.evaluation)
-    assert isinstance(data, ProbeTask)
+    assert isinstance(data, ProbeTaskSettings)
     splits = {data.length: "test"} | {length: f"test_{length}" for length in data.test_lengths}
     assert comparison.settings.contenders.core is not None
     return TaskAnswers(

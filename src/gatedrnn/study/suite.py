@@ -9,7 +9,8 @@ from typing import Any, TypeAlias, cast
 import yaml
 from pydantic import ValidationError
 
-from gatedrnn.data import TASKS, Settings, data_settings, load_task
+from gatedrnn.data import Settings, data_settings, load_task
+from gatedrnn.data.registry import settings_of
 from gatedrnn.data.settings import unknown_name
 from gatedrnn.errors import Error, UsageError, reason
 from gatedrnn.records import read_yaml
@@ -19,9 +20,9 @@ from gatedrnn.study.report import write_report
 from gatedrnn.study.results import ComparisonResults
 from gatedrnn.study.settings import CompareSettings, ContenderSettings
 from gatedrnn.study.space import search_settings
-from gatedrnn.training.chosen import chosen
 from gatedrnn.training.recipes import recipe_of, with_options
 from gatedrnn.training.settings import ModelSettings, TrainSettings
+from gatedrnn.training.task import task_named
 
 _OF_SEARCH = ("trials", "space", "minutes", "search_seed")
 
@@ -40,7 +41,7 @@ def comparison_of_flags(flags: Mapping[str, object], threads: int) -> CompareSet
     given = {name.replace("-", "_"): value for name, value in flags.items()}
     task = data_settings(str(given.pop("task"))).task
     kinds: dict[str, type[Settings]] = {
-        "data": TASKS[task], "contenders": ContenderSettings, "model": ModelSettings, "train": TrainSettings,
+        "data": settings_of(task), "contenders": ContenderSettings, "model": ModelSettings, "train": TrainSettings,
     }  # fmt: skip
     known = [name for kind in kinds.values() for name in kind.model_fields] + [*_OF_SEARCH]
     for name in given:
@@ -81,8 +82,10 @@ def _recipe(task: str, whole: bool) -> dict[str, Any]:
 
 def _decided(task: str, values: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """The settings that nobody gave and the data decide, as `train` takes them."""
-    data = data_settings(task, **_of(TASKS[task], values))
-    decided = {name: choice.value for name, choice in chosen(load_task(data)).items() if name not in given}
+    data = data_settings(task, **_of(settings_of(task), values))
+    decided = {
+        name: choice.value for name, choice in task_named(task).chosen(load_task(data)).items() if name not in given
+    }
     decided.pop("validation_fraction", None)
     return decided | ({"total_steps": 0} if "epochs" in given else {})
 

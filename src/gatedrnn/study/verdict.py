@@ -9,7 +9,7 @@ from gatedrnn.pages import plural, signed
 from gatedrnn.study.results import ComparisonResults, ContenderResults, PlainScores
 from gatedrnn.study.settings import BESIDE, LADDERS
 from gatedrnn.study.statistics import MAX_GROWTH, MAX_SEEDS, POWER, USUAL_SEEDS, Estimate, Pair
-from gatedrnn.training.recipes import WHOLE
+from gatedrnn.training.task import task_named
 
 MATCH_WORDS = {
     "layers": "equal layers and widths", "params": "equal parameters of the recurrent core",
@@ -139,7 +139,9 @@ def held_equal(results: ComparisonResults) -> str:
     """A sentence on what all contenders share, and on which part of a run they are."""
     if results.settings.contenders.recipes:
         return f"{_shared(results)}; with the parts that train puts beside cells"
-    alone = "; cells alone, --recipes adds what train puts beside them" if results.task in WHOLE else ""
+    alone = (
+        "; cells alone, --recipes adds what train puts beside them" if task_named(results.task).recipe.beside else ""
+    )
     return f"{_shared(results)}{alone}"
 
 

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from gatedrnn.data import FORECAST, SERIES, SERIES_REGRESSION, TEXT, TEXT_REGRESSION, TaskData, load_task
+from gatedrnn.data import TaskData, load_task
 from gatedrnn.errors import UsageError
 from gatedrnn.records import Json
 from gatedrnn.training.chosen import with_values
@@ -15,15 +15,14 @@ from gatedrnn.training.loop import Trainer
 from gatedrnn.training.refit import further_trainings
 from gatedrnn.training.resources import check_room, compile_kernels
 from gatedrnn.training.settings import RunSettings
+from gatedrnn.training.task import task_named
 
 SHARE = 0.9
 """The share of the minutes for steps of training; the rest is for validations, the test and what is written."""
 FIRST, LEAST, MOST, SECONDS = 2, 3, 50, 3.0
 """Steps that are not measured, since a process pays for caches in them; then so many, or as many as take so long."""
-FIXED = (FORECAST, SERIES, SERIES_REGRESSION, TEXT, TEXT_REGRESSION)
-"""Tasks whose recipe has as many steps as pay: more of them learn the training data by heart."""
 _MAX_MEMBERS = 5
-"""Networks that a model of these tasks gets from the time that is left."""
+"""Networks that a model gets from the time that is left, where more steps do not pay."""
 
 
 class Budgeted(NamedTuple):
@@ -58,10 +57,10 @@ def within(settings: RunSettings, minutes: float) -> Budgeted:
         raise UsageError(f"--train-minutes {minutes:g}: {each}; give {runs * seconds / SHARE / 60:.2g} at least")
     values: dict[str, Json] = {"total_steps": steps}
     said = f"{steps:,} steps"
-    if settings.data.task in FIXED and steps > (recipe := measured.recipe):
+    if task_named(settings.data.task).recipe.most_steps and steps > (recipe := measured.recipe):
         values, said = {"total_steps": recipe}, f"{recipe:,} steps, as the recipe has: more do not pay"
         members = min(_MAX_MEMBERS, steps // recipe)
-        if settings.data.task not in settings.model.without["members"] and settings.model.members == 1 < members:
+        if "members" not in settings.data.refuses and settings.model.members == 1 < members:
             values["members"], said = members, f"{said}; {members} networks"
     return Budgeted(with_values(settings, values), f"{minutes:g} minutes: {each}: {said}.")
 

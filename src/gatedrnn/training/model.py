@@ -15,6 +15,7 @@ from transformers.utils.logging import disable_progress_bar
 
 from gatedrnn import manifest
 from gatedrnn.data import Examples, RunningText, TaskData, Windows
+from gatedrnn.data.settings import OF_TEXTS
 from gatedrnn.data.tokenizers import is_by_line
 from gatedrnn.data.windows import deviation_of
 from gatedrnn.errors import DataError, UsageError, reason
@@ -31,7 +32,7 @@ from gatedrnn.models.structure import Parameters, Structure
 from gatedrnn.records import environment, naming, remove_folder, sync
 from gatedrnn.training.checkpoint import written_whole
 from gatedrnn.training.result import RunResult
-from gatedrnn.training.settings import OF_TEXTS, RunSettings, in_flags
+from gatedrnn.training.settings import RunSettings, in_flags
 from gatedrnn.training.text_parts import fill_tables, text_fields
 
 MAX_WINDOWS, TOGETHER = 512, 32

@@ -7,23 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, JsonValue, ValidationInfo, field_validator, model_validator
 
-from gatedrnn.data import (
-    FORECAST,
-    LANGUAGE,
-    SERIES,
-    SERIES_REGRESSION,
-    TAGGING,
-    TEXT_REGRESSION,
-    DataSettings,
-    Settings,
-)
-from gatedrnn.data.settings import TASKS, ProbeTask, Seed, TextRegressionTask, TextTask, belongs
+from gatedrnn.data import DataSettings, Settings
+from gatedrnn.data.registry import all_settings, belongs, settings_of
+from gatedrnn.data.settings import OF_TEXTS, Seed
 from gatedrnn.errors import unknown
 from gatedrnn.names import BACKBONES as SHIPPED_BACKBONES
-from gatedrnn.names import OF_LAYERS, PROBES, cell_names, refuse_unknown
+from gatedrnn.names import OF_LAYERS, cell_names, refuse_unknown
 from gatedrnn.processes import threads_for
 from gatedrnn.records import Setting
-from gatedrnn.training.recipes import RECIPES, WHOLE
+from gatedrnn.training.task import task_named
 from gatedrnn.trust import canonical_name, is_in_file
 
 if TYPE_CHECKING:
@@ -125,8 +117,10 @@ def refused_by(cell: str, given: Mapping[str, object]) -> str | None:
     )
 
 
-OF_TEXTS = ("character_grams", "word_vectors", "linear_path")
-"""Settings of models that read texts and give each a label or a number."""
+OF_SOME_TASKS = (
+    "refit", "calibrate", "tied", "linear_size", *OF_TEXTS, "convolution_size", "random_convolutions",
+)  # fmt: skip
+"""Settings of the model and the training that only those tasks have which name them in their `uses`."""
 
 
 class ModelSettings(Settings):
@@ -137,12 +131,6 @@ class ModelSettings(Settings):
         "weight_dropout", "layer_norm", "feed_forward_factor", "tied", "linear_size", "locked_dropout",
         "convolution_size", "random_convolutions",
     )  # fmt: skip
-
-    without = {
-        "token_dropout": (FORECAST, SERIES, SERIES_REGRESSION), "pooling": (FORECAST, LANGUAGE, TAGGING),
-        "bidirectional": (FORECAST, LANGUAGE), "tied": (FORECAST, SERIES, SERIES_REGRESSION),
-        "members": (LANGUAGE,), **dict.fromkeys(OF_TEXTS, (FORECAST, LANGUAGE, SERIES, SERIES_REGRESSION)),
-    }  # fmt: skip
 
     layers: int = Field(1, ge=1)
     """Recurrent layers."""
@@ -216,13 +204,6 @@ class TrainSettings(Settings):
         "total_steps", "refit", "calibrate", "accumulate", "schedule", "warmup", "patience", "beta2", "clip", "average",
         "gradient_checkpointing", "validate_every", "log_every", "checkpoint_every",
     )  # fmt: skip
-
-    without = {
-        **dict.fromkeys(
-            ("label_smoothing", "class_weight"), (FORECAST, LANGUAGE, SERIES_REGRESSION, TEXT_REGRESSION)
-        ),
-        **dict.fromkeys(("refit", "calibrate"), tuple(task for task in TASKS if task != FORECAST)),
-    }  # fmt: skip
 
     epochs: int = Field(10, ge=1)
     """Passes over the training data (probes: 100 steps each)."""
@@ -326,7 +307,8 @@ class RunSettings(Settings):
         cell, data = info.data.get("cell"), info.data.get("data")
         if cell is None or data is None:  # which are refused
             return model
-        recipe, chosen = RECIPES[data.task].get("model", {}), model.model_dump()
+        parts, chosen = task_named(data.task).recipe, model.model_dump()
+        recipe: Mapping[str, Any] = parts.cells.get("model", {})
         scheme = {"bias_init": model.bias_init}
         idle = [
             name for name in OF_LAYERS if name in recipe and chosen[name] == recipe[name]
@@ -334,7 +316,7 @@ class RunSettings(Settings):
         ]  # fmt: skip
         update = {name: ModelSettings.model_fields[name].default for name in idle}
         refuses = model.block or model.pooling == "last" or backbone_of(cell) is not None
-        if refuses and model.convolution_size == WHOLE.get(data.task, {}).get("model", {}).get("convolution_size"):
+        if refuses and model.convolution_size == parts.beside.get("model", {}).get("convolution_size"):
             update |= {"convolution_size": 0, "embedding_size": model.embedding_size or recipe["embedding_size"]}
         return model.model_copy(update=update)
 
@@ -345,41 +327,20 @@ class RunSettings(Settings):
             raise ValueError(f"--cell names {len(self.cells)} layers, --layers is {self.model.layers}")
         if (refused := refused_by(self.cell, {name: getattr(self.model, name) for name in OF_LAYERS})) is not None:
             raise ValueError(in_flags(refused))
-        if isinstance(self.data, ProbeTask) and self.data.curriculum > self.train.epochs:
-            raise ValueError(
-                f"--curriculum {self.data.curriculum}: sequences would still grow when training ends, after --epochs "
-                f"{self.train.epochs}; give a smaller one, or 0 for none"
-            )
-        numbers = task in (SERIES_REGRESSION, TEXT_REGRESSION) or (task in PROBES and not _has_classes(task))
-        if task in (LANGUAGE, FORECAST) or numbers:
-            if self.train.label_smoothing:
-                raise ValueError(f"--label-smoothing: the loss of {task} has none; leave it at 0")
-            if self.train.class_weight is not None:
-                raise ValueError(f"--class-weight: {task} has no classes; leave it out")
-        if task == LANGUAGE and self.model.bidirectional:
-            raise ValueError("--bidirectional: a language model reads forwards alone")
-        for name in ("refit", "calibrate"):
-            if task != FORECAST and getattr(self.train, name):
-                raise ValueError(belongs(name, [FORECAST], task))
-        if task != LANGUAGE and not self.model.tied:
-            raise ValueError(belongs("tied", [LANGUAGE], task))
-        if task != FORECAST and self.model.linear_size:
-            raise ValueError(belongs("linear_size", [FORECAST], task))
-        if not isinstance(self.data, TextTask | TextRegressionTask):
-            of_texts = [owner for owner, kind in TASKS.items() if kind in (TextTask, TextRegressionTask)]
-            for name in OF_TEXTS:
-                if getattr(self.model, name):
-                    raise ValueError(belongs(name, of_texts, task))
-        if task in self.model.without["members"] and self.model.members > 1:
-            raise ValueError(f"--members is of classifiers and forecasts; leave it out with {task}")
-        for name in ("convolution_size", "random_convolutions"):
-            if task not in (SERIES, SERIES_REGRESSION) and getattr(self.model, name):
-                raise ValueError(belongs(name, [SERIES, SERIES_REGRESSION], task))
-        if task in self.model.without["pooling"] and self.model.pooling != "last":
-            raise ValueError(f"--pooling is of classifiers; leave it out with {task}")
-        if task == FORECAST and self.model.bidirectional:
-            raise ValueError("--bidirectional: a forecast reads forwards alone")
+        for name in OF_SOME_TASKS:
+            if name not in self.data.uses and self._is_changed(name):
+                owners = [owner for owner, kind in all_settings().items() if name in kind.uses]
+                raise ValueError(belongs(name, owners, task))
+        for name, why in self.data.refuses.items():
+            if self._is_changed(name):
+                raise ValueError(f"--{name.replace('_', '-')}{why.format(task=task)}")
+        self.data.check(self)
         return self
+
+    def _is_changed(self, name: str) -> bool:
+        """Whether a setting of the model or the training is not at its default."""
+        part: Settings = self.model if name in ModelSettings.model_fields else self.train
+        return bool(getattr(part, name) != type(part).model_fields[name].default)
 
     def flat(self) -> dict[str, JsonValue]:
         """All settings under one level of names, as the command line has them; what is None is left out."""
@@ -406,20 +367,15 @@ class RunSettings(Settings):
             {name: rest.pop(name) for name in list(rest) if name in part.model_fields}
             for part in (ModelSettings, TrainSettings)
         )
-        of_data = {name for task in TASKS.values() for name in task.model_fields}
+        kinds = [settings_of(str(flat.get("task", ""))), *all_settings().values()]
+        of_data = {name for kind in kinds for name in kind.model_fields}
         data = {name: rest.pop(name) for name in list(rest) if name in of_data}
         return cls.model_validate({**rest, "data": data, "model": model, "train": train})
 
 
-def _has_classes(probe: str) -> bool:
-    from gatedrnn.data.probes import PROBES  # with numpy, which a help page does without
-
-    return bool(PROBES[probe].classes)
-
-
 def setting_names() -> list[str]:
     """The names of all settings of a run."""
-    kinds: list[type[Settings]] = [*TASKS.values(), CellSettings, ModelSettings, TrainSettings]
+    kinds: list[type[Settings]] = [*all_settings().values(), CellSettings, ModelSettings, TrainSettings]
     return list(dict.fromkeys(name for kind in kinds for name in kind.model_fields))
 
 

@@ -14,8 +14,8 @@ from benchmarks.measure import disagreement, first_right
 from benchmarks.models import classifier
 from benchmarks.steps import CLIP, bytes_beside_products, products_in, training_step
 from gatedrnn.registry import CELLS
-from gatedrnn.training.recipes import OPTIONS
 from gatedrnn.training.settings import TrainSettings
+from gatedrnn.training.task import task_named
 
 STANDARDS = {one.title: one for one in (*standards.standards(SIZES), classifier(SIZES))}
 TRAINED = [(title, cell) for title in STANDARDS for cell in ("mingru", "lstm")]
@@ -31,7 +31,7 @@ def test_a_model_has_the_loss_and_gradients_of_its_plain_loop(model):
 
 
 def test_a_step_clips_as_the_training_loop_does_and_pixels_are_read_as_its_recipe_has_it():
-    assert TrainSettings().clip == CLIP and standards.OF_PIXELS == OPTIONS["mnist"]
+    assert TrainSettings().clip == CLIP and standards.OF_PIXELS == task_named("mnist").recipe.options
 
 
 def test_the_products_of_a_step_are_those_of_its_matrices():

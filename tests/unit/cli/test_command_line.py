@@ -18,15 +18,16 @@ import gatedrnn
 import gatedrnn.runs
 import gatedrnn.studies
 from gatedrnn.cli.app import build_app, main
-from gatedrnn.data import LANGUAGE, TASKS
+from gatedrnn.data import LANGUAGE
+from gatedrnn.data.registry import all_settings, task_names
 from gatedrnn.errors import UsageError
 from gatedrnn.study.settings import ContenderSettings, ProbeSettings
 from gatedrnn.study.suite import _OF_SEARCH
 from gatedrnn.training import loop
 from gatedrnn.training.chosen import completed, default_run
 from gatedrnn.training.folder import RunFolder
-from gatedrnn.training.recipes import RECIPES
 from gatedrnn.training.settings import setting_names
+from gatedrnn.training.task import task_named
 
 BAD = {
     "compar": "did you mean",
@@ -117,7 +118,7 @@ def test_settings_come_from_recipe_file_and_flags_in_this_order(monkeypatch):
     who, train = settings.contenders, settings.train
     assert (who.cells, who.seeds, who.hidden_size, folder) == (["lstm"], [3], 8, Path("here"))
     assert (train.epochs, train.batch_size) == (1, 60)
-    assert train.learning_rate == RECIPES["digits"]["train"]["learning_rate"]
+    assert train.learning_rate == task_named("digits").recipe.cells["train"]["learning_rate"]
 
 
 @pytest.mark.parametrize("by", ["flag", "file"])
@@ -215,7 +216,7 @@ OF_GIT = {"--branch", "--no-optional-locks", "--porcelain", "--untracked-files"}
 
 def test_every_flag_that_the_code_names_is_one(flags_of):
     known = {name for _, listed in flags_of.values() for flag in listed for name in flag.names}
-    known |= {f"--{name.replace('_', '-')}" for task in TASKS.values() for name in task.model_fields}
+    known |= {f"--{name.replace('_', '-')}" for task in all_settings().values() for name in task.model_fields}
     named = {
         flag
         for path in Path(gatedrnn.__file__).parent.rglob("*.py") for node in ast.walk(ast.parse(path.read_text()))
@@ -341,7 +342,9 @@ def as_written(value):
 OFTEN = (LANGUAGE, "digits", "s5", "forecast")
 
 
-@pytest.mark.parametrize("task", [*OFTEN, *(pytest.param(t, marks=pytest.mark.slow) for t in TASKS if t not in OFTEN)])
+@pytest.mark.parametrize(
+    "task", [*OFTEN, *(pytest.param(t, marks=pytest.mark.slow) for t in task_names() if t not in OFTEN)]
+)
 def test_help_shows_what_a_run_of_the_task_records(task, capsys, monkeypatch):
     page, config = shown(capsys, monkeypatch, "train", "--task", task), recorded(monkeypatch, "--task", task)
     assert page.pop("task") == LANGUAGE, "the task that is trained where none is named"

@@ -18,10 +18,10 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 COMMAND = """
 from gatedrnn.cli.app import main
 from gatedrnn.study import experiment, probes
-from gatedrnn.training.recipes import RECIPES
+from gatedrnn.training.task import task_named
 experiment.SPEED_SECONDS = probes.SPEED_SECONDS = 0.05
 for task in ("even-pairs", "majority"):
-    RECIPES[task]["train"]["total_steps"] = 30
+    task_named(task).recipe.cells["train"]["total_steps"] = 30
 main()
 """
 SIZES = "--task digits --hidden-size 16 --epochs 10 --threads 1 --checkpoint-every 5".split()

@@ -16,8 +16,8 @@ from gatedrnn.study.report import comparisons_in, joined_comparisons, report_of_
 from gatedrnn.study.results import ComparisonResults
 from gatedrnn.study.statistics import Estimate
 from gatedrnn.study.suite import read_suite, run_suite
-from gatedrnn.training.recipes import RECIPES
 from gatedrnn.training.result import read_record
+from gatedrnn.training.task import task_named
 
 RESULTS = Path(__file__).parents[3] / "results"
 DIGITS = read_record(RESULTS / "digits" / "results.json", ComparisonResults)
@@ -128,7 +128,7 @@ def test_each_task_has_the_shared_settings_its_own_and_its_recipe(tmp_path):
     assert list(suite) == ["parity", "twice"]
     assert [own.contenders.seeds for own in suite.values()] == [[0], [1]]
     assert [own.data.length for own in suite.values()] == [4, 8]
-    recipe = RECIPES["parity"]["train"]
+    recipe = task_named("parity").recipe.cells["train"]
     for own in suite.values():
         assert own.contenders.cells == ["lstm", "mingru"] and own.contenders.hidden_size == 8
         assert (own.train.epochs, own.train.learning_rate) == (1, recipe["learning_rate"])

@@ -13,7 +13,7 @@ from gatedrnn.records import environment
 from gatedrnn.study import probe_summary, probes
 from gatedrnn.study.results import CellAnswers, Measured, ProbeResults, ProbesAsked, TaskAnswers
 from gatedrnn.study.settings import ProbeSettings
-from gatedrnn.training.recipes import RECIPES
+from gatedrnn.tasks.probes.task import _RECIPES
 from gatedrnn.training.result import read_record
 
 
@@ -23,8 +23,8 @@ def short():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(probes, "SPEED_SECONDS", 0.01)
         for task in PROBES:
-            train = RECIPES[task]["train"] | {"epochs": 1, "total_steps": 2, "batch_size": 8}
-            patch.setitem(RECIPES, task, RECIPES[task] | {"train": train, "data": {"length": 24, "curriculum": 1}})
+            train = _RECIPES[task]["train"] | {"epochs": 1, "total_steps": 2, "batch_size": 8}
+            patch.setitem(_RECIPES, task, _RECIPES[task] | {"train": train, "data": {"length": 24, "curriculum": 1}})
         yield
 
 

@@ -14,6 +14,7 @@ from finished_comparison import FinishedComparison, small_comparison
 from train_helpers import digits_settings, small_text, text_settings
 
 from gatedrnn.data import load_task
+from gatedrnn.data.registry import task_names
 from gatedrnn.errors import FolderTaken, NonFiniteLoss, UsageError
 from gatedrnn.executors import HERE
 from gatedrnn.study import tuning
@@ -22,9 +23,9 @@ from gatedrnn.study.results import ComparisonResults, Trial, Trials, beside
 from gatedrnn.study.settings import FIRST_SEED, CompareSettings, SearchSettings
 from gatedrnn.study.space import Dimension, Space, default_space, draw, read_space
 from gatedrnn.study.tuning import Search, tuning_curve
-from gatedrnn.training.recipes import RECIPES
 from gatedrnn.training.result import RunResult, read_record
 from gatedrnn.training.settings import ModelSettings, RunSettings, TrainSettings
+from gatedrnn.training.task import task_named
 
 SPACE = Space.model_validate(
     {"shared": {"learning_rate": {"low": 1e-4, "high": 1e-1, "scale": "log"}, "batch_size": {"choices": [32, 64, 128]}}}
@@ -190,7 +191,7 @@ def test_a_draw_is_a_run_with_no_other_change_and_a_contender_has_only_dimension
         ("slstm", ["weight_dropout", "longest_time_scale"]), ("transformer", []),
     ):  # fmt: skip
         assert list(every.of(digits_settings(cell))) == ["learning_rate", *taken], cell
-        recipe = {"cell": cell, "hidden_size": 4, "task": "mnist", **RECIPES["mnist"]["model"]}
+        recipe = {"cell": cell, "hidden_size": 4, "task": "mnist", **task_named("mnist").recipe.cells["model"]}
         scale = RunSettings.from_flat(recipe).model.longest_time_scale
         assert scale == (784 if "longest_time_scale" in taken else None), "a recipe is for those that take it"
 
@@ -205,7 +206,7 @@ def test_a_value_at_an_edge_is_said_and_every_task_has_a_space_around_its_recipe
     ):
         own = Dimension.model_validate(dimension)
         assert {value: own.edge(value) for value in edges} == edges, dimension
-    for task, recipe in RECIPES.items():
+    for task, recipe in ((name, task_named(name).recipe.cells) for name in task_names()):
         model, train = ModelSettings(**recipe.get("model", {})), TrainSettings(**recipe.get("train", {}))
         found = default_space(model, train)
         for name, dimension in found.shared.items():

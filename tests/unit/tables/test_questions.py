@@ -8,7 +8,7 @@ from commands import call, exit_code
 
 from gatedrnn.data.forecast.task import read_tables
 from gatedrnn.data.series.files import Reading, read_series
-from gatedrnn.data.settings import ForecastTask
+from gatedrnn.data.settings import ForecastSettings
 from gatedrnn.errors import Question, typed
 from gatedrnn.tables.questions import ask_at_once
 
@@ -39,7 +39,7 @@ FORECASTS = {
 
 def asked(path, **settings):
     with pytest.raises(Question) as question:
-        read_tables(ForecastTask(task="forecast", train_file=path, **settings))
+        read_tables(ForecastSettings(task="forecast", train_file=path, **settings))
     return question.value
 
 
@@ -63,7 +63,7 @@ def test_each_answer_of_a_question_on_a_table_reads_it(name, tmp_path):
     for answer in question.answers:
         flags = typed(answer)
         assert flags.split()[0] in str(question)
-        assert read_tables(ForecastTask(task="forecast", train_file=path, **as_settings(flags))).table.series
+        assert read_tables(ForecastSettings(task="forecast", train_file=path, **as_settings(flags))).table.series
 
 
 def test_all_questions_on_a_table_are_asked_at_once_and_answered_together(tmp_path):
@@ -76,17 +76,17 @@ def test_all_questions_on_a_table_are_asked_at_once_and_answered_together(tmp_pa
     assert question.answers == [{"time_column": ["ordered"], "decimal": ["."]}]
     assert "--time-column ordered or --time-column shipped" in str(question)
     assert question.rows[0].split() == ["ordered", "shipped", "y"] and len(question.rows) == 4
-    read = read_tables(ForecastTask(task="forecast", train_file=path, **as_settings(typed(question.answers[0]))))
+    read = read_tables(ForecastSettings(task="forecast", train_file=path, **as_settings(typed(question.answers[0]))))
     assert read.table.series[0].values[:2].tolist() == [892, 1.101]
 
 
 def test_columns_are_steps_where_it_is_said_or_rows_have_names(tmp_path):
     path = tmp_path / "steps.csv"
     path.write_text("V1,V2,V3,V4,V5,V6,V7,V8,V9\nM1,1,2,3,4,5,6,7,8\nM2,2,3,4,,6,7,,\n")
-    found = read_tables(ForecastTask(task="forecast", train_file=path)).table
+    found = read_tables(ForecastSettings(task="forecast", train_file=path)).table
     assert [(one.name, len(one.values)) for one in found.series] == [("M1", 8), ("M2", 6)] and "are steps" in found.said
     path.write_text("a,b,c\n1,2,4\n3,5,4\n")
-    found = read_tables(ForecastTask(task="forecast", train_file=path, columns_are_steps=True)).table
+    found = read_tables(ForecastSettings(task="forecast", train_file=path, columns_are_steps=True)).table
     assert [one.values.tolist() for one in found.series] == [[1, 2, 4], [3, 5, 4]]
     path.write_text("kind,a,b,c\nx,1,2,4\ny,3,5,4\n")
     curves = read_series(path, Reading(label_column="kind", columns_are_steps=True))
@@ -96,11 +96,11 @@ def test_columns_are_steps_where_it_is_said_or_rows_have_names(tmp_path):
 def test_rows_are_steps_where_it_is_said_or_nothing_could_be_a_time(tmp_path):
     path = tmp_path / "steps.csv"
     path.write_text(table("a,b", WAVE, WAVE[::-1]))
-    found = read_tables(ForecastTask(task="forecast", train_file=path)).table
+    found = read_tables(ForecastSettings(task="forecast", train_file=path)).table
     assert "No column holds times: each row is a step" in found.said
     assert [(one.name, str(one.times[-1])) for one in found.series] == [("a", "89"), ("b", "89")]
     path.write_text(table("unique_id,x,y", ["a"] * 45 + ["b"] * 45, DAYS, WAVE))
-    found = read_tables(ForecastTask(task="forecast", train_file=path, rows_are_steps=True, target="y")).table
+    found = read_tables(ForecastSettings(task="forecast", train_file=path, rows_are_steps=True, target="y")).table
     assert [(one.name, str(one.times[-1])) for one in found.series] == [("a", "44"), ("b", "44")]
 
 

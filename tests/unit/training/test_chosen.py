@@ -9,11 +9,14 @@ import pytest
 from commands import call
 
 from gatedrnn.data import data_settings, load_task
+from gatedrnn.tasks.series.chosen import series_recipe
+from gatedrnn.tasks.text.chosen import text_recipe
 from gatedrnn.training import resources
-from gatedrnn.training.chosen import chosen, completed, series_recipe, text_recipe
+from gatedrnn.training.chosen import completed
 from gatedrnn.training.folder import RunFolder
 from gatedrnn.training.recipes import recipe_of
 from gatedrnn.training.settings import RunSettings
+from gatedrnn.training.task import task_named
 
 SERIES = "series-classification"
 
@@ -56,7 +59,7 @@ def test_texts_decide_steps_and_have_a_linear_path_whatever_their_labels(tmp_pat
 def test_series_decide_their_parts_and_uneven_ones_have_the_cells_alone(tmp_path):
     even = settings_of(SERIES, series(tmp_path / "even.csv", 0))
     rows = len(load_task(even.data).train)
-    assert chosen(load_task(even.data)) == series_recipe(rows, 9, 1, 2)
+    assert task_named(even.data.task).chosen(load_task(even.data)) == series_recipe(rows, 9, 1, 2)
     assert completed(even, ()).model.convolution_size
     uneven = completed(settings_of(SERIES, series(tmp_path / "uneven.csv", 3), uneven=True), ())
     assert uneven == completed(settings_of(SERIES, tmp_path / "uneven.csv", whole=False, uneven=True), ())
@@ -102,11 +105,11 @@ def test_many_series_of_a_table_are_trained_for_more_steps_and_many_values_by_a_
         assert completed(settings, ("total_steps",)) == settings
     (tmp_path / "one.csv").write_text("ds,y\n" + "\n".join(f"{time},{time % 5}" for time in range(60)) + "\n")
     single = settings_of("forecast", tmp_path / "one.csv")
-    assert {name: one.value for name, one in chosen(load_task(single.data)).items()} == {
+    assert {name: one.value for name, one in task_named("forecast").chosen(load_task(single.data)).items()} == {
         "batch_size": 16, "total_steps": 120,
     }  # fmt: skip
     assert completed(single, ("batch_size", "total_steps")) == single
-    monkeypatch.setattr("gatedrnn.training.chosen._MANY_VALUES", 1_000)
+    monkeypatch.setattr("gatedrnn.tasks.forecast.chosen._MANY_VALUES", 1_000)
     large = completed(settings, ("hidden_size",))
     assert large.train.total_steps == 1_000 and large.model.layers == 2
     assert large.hidden_size == settings.hidden_size and completed(settings, ()).hidden_size == 128

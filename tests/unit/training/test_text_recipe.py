@@ -2,8 +2,8 @@
 
 from itertools import pairwise
 
-from gatedrnn.data import TASKS
-from gatedrnn.training.chosen import _MIN_TEXT_STEPS, SHORT, text_recipe
+from gatedrnn.data.registry import settings_of
+from gatedrnn.tasks.text.chosen import _MIN_TEXT_STEPS, SHORT, text_recipe
 from gatedrnn.training.settings import ModelSettings, TrainSettings
 
 
@@ -30,6 +30,6 @@ def test_long_texts_are_read_whole_but_for_the_longest():
 
 
 def test_all_of_it_are_flags():
-    of_text = TASKS["text-classification"].model_fields
+    of_text = settings_of("text-classification").model_fields
     flags = {*of_text, *ModelSettings.model_fields, *TrainSettings.model_fields}
     assert text_recipe([3000] * 500, 2).keys() == {"total_steps", "max_tokens"} <= flags

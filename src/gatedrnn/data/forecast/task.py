@@ -19,7 +19,7 @@ from gatedrnn.data.forecast.table import (
     until_last_values,
     weekly_co2,
 )
-from gatedrnn.data.settings import ForecastTask
+from gatedrnn.data.settings import ForecastSettings
 from gatedrnn.data.task import TaskData, kept
 from gatedrnn.data.windows import ROUNDING, OneSeries, Windows, deviation_of, first_beyond, scale_of
 from gatedrnn.errors import DataError
@@ -64,7 +64,7 @@ class Cuts(NamedTuple):
         return {split: part for split, part in cuts.items() if (part[0] < part[1]).any()}
 
 
-def load_forecast(settings: ForecastTask) -> TaskData:
+def load_forecast(settings: ForecastSettings) -> TaskData:
     """Series, to be forecast from their past.
 
     Raises:
@@ -159,7 +159,7 @@ def _type_kept(table: SeriesTable, column: str | None) -> str | None:
     return None if kind is None else type_kept(kind) or "string"
 
 
-def read_tables(settings: ForecastTask) -> Read:
+def read_tables(settings: ForecastSettings) -> Read:
     """The table of a task, with what continues it, and the times after the last value that have covariates alone.
 
     Raises:
@@ -284,7 +284,7 @@ def _joined(table: SeriesTable, after: SeriesTable) -> SeriesTable:
 
 
 def _cuts(
-    settings: ForecastTask, table: SeriesTable, horizon: int, whole: np.ndarray, test_lengths: np.ndarray | None
+    settings: ForecastSettings, table: SeriesTable, horizon: int, whole: np.ndarray, test_lengths: np.ndarray | None
 ) -> Cuts:
     """Splits by time. A part that is given by its steps has as many; a fraction, no less than the horizon, or none in a
     series that is too short."""
@@ -336,7 +336,7 @@ def _steps_of_seasons(seasons: Sequence[int]) -> int:
 
 
 def _seasons(
-    settings: ForecastTask, table: SeriesTable, whole: np.ndarray, test_lengths: np.ndarray | None
+    settings: ForecastSettings, table: SeriesTable, whole: np.ndarray, test_lengths: np.ndarray | None
 ) -> tuple[int, ...]:  # fmt: skip
     """The seasons of the frequency, and of the values that a horizon of one step would train on."""
     stops = _cuts(settings, table, 1, whole, test_lengths).validation

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from gatedrnn.data.batches import Batch, Examples
 from gatedrnn.data.probes import IGNORED, PROBES, Probe
-from gatedrnn.data.settings import ProbeTask
+from gatedrnn.data.settings import ProbeTaskSettings
 from gatedrnn.data.task import TaskData
 from gatedrnn.errors import DataError
 
@@ -53,7 +53,7 @@ class FreshRows:
         return {name: torch.from_numpy(inputs), "labels": torch.from_numpy(labels)}
 
 
-def load_probe(settings: ProbeTask) -> TaskData:
+def load_probe(settings: ProbeTaskSettings) -> TaskData:
     """The probe that the settings name, with a test at its training length and at each of `test_lengths`.
 
     Raises:

@@ -12,7 +12,7 @@ from gatedrnn.data.label_arrays import notes_on_repeats, numbers_of_groups, of_g
 from gatedrnn.data.labels import as_trained
 from gatedrnn.data.series.fields import LabelledSeries
 from gatedrnn.data.series.files import Reading, check_alike, check_float32, read_series
-from gatedrnn.data.settings import SERIES_REGRESSION, SeriesTask
+from gatedrnn.data.settings import SERIES_REGRESSION, SeriesSettings
 from gatedrnn.data.task import TaskData
 from gatedrnn.data.windows import deviation_of, scale_of
 from gatedrnn.errors import DataError
@@ -22,7 +22,7 @@ from gatedrnn.tables.numbers import LARGEST
 Own = TypeVar("Own")
 
 
-def load_series_task(settings: SeriesTask) -> TaskData:
+def load_series_task(settings: SeriesSettings) -> TaskData:
     """Series of one or more channels, of equal or unequal lengths, with a class each, or with a number.
 
     Raises:
@@ -169,7 +169,7 @@ def _usual_gap(times: list[np.ndarray]) -> float:
 
 
 def _hold_out(
-    settings: SeriesTask, series: LabelledSeries, fraction: float, split: str
+    settings: SeriesSettings, series: LabelledSeries, fraction: float, split: str
 ) -> tuple[LabelledSeries, LabelledSeries]:
     """All series but a fraction, by class, and those; the last to begin, or whole groups, where that is asked for."""
     place = str(series.source["name"])

@@ -1,0 +1,1 @@
+"""Forecasts of a table's series."""

@@ -1,0 +1,1 @@
+"""Handwritten digits, row by row or pixel by pixel."""

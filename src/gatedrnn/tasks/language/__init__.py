@@ -1,0 +1,1 @@
+"""Language models of running text."""

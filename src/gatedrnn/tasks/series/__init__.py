@@ -1,0 +1,1 @@
+"""Series of numbers with a class or a number each."""

@@ -1,0 +1,1 @@
+"""Texts with a class, several labels or a number each."""
