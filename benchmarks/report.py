@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from benchmarks.record import BenchRecord, Disagreement, Timing
-from gatedrnn.pages import _FONT, COLOURS, apply_style
+from gatedrnn.pages import COLOURS, FONT, apply_style
 from gatedrnn.records import write_whole
 from gatedrnn.terminal import Console
 
@@ -141,7 +141,7 @@ def write_page(record: BenchRecord, folder: Path) -> Path | None:
     write_whole(
         page,
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>python -m benchmarks</title></head>\n'
-        f'<body style="font-family: {escape(_FONT)}; max-width: 60rem; margin: 2rem auto">\n'
+        f'<body style="font-family: {escape(FONT)}; max-width: 60rem; margin: 2rem auto">\n'
         f"<section><h2>Time against length</h2>\n<p>Forward and backward, {escape(device)}</p>\n{drawn}</section>"
         "</body></html>\n",
     )

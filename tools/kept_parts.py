@@ -287,9 +287,7 @@ def run(name: str, data: Path, place: Path) -> Part:
         with suppress(Enough):
             trainer.fit(on_step, SignalFlag())
     with trainer.average.in_place(trainer.bare) if trainer.average is not None else nullcontext():
-        evaluations = {
-            split: evaluate(trainer.bare, some, trainer.accelerator) for split, some in task.evaluation.items()
-        }
+        evaluations = {split: evaluate(trainer.bare, task, split, trainer.accelerator) for split in task.evaluation}
         weights = sum_of(weights_of(trainer.bare))
     return Part(
         losses=losses, scores={split: part.scores.model_dump(exclude_none=True) for split, part in evaluations.items()},

@@ -22,7 +22,7 @@ import numpy as np
 
 from gatedrnn.data import TaskData, Windows, load_task
 from gatedrnn.records import environment
-from gatedrnn.study.forecast_baselines import forecast_baselines
+from gatedrnn.tasks.forecast.baselines import forecast_baselines
 from gatedrnn.training.evaluate import evaluate
 from gatedrnn.training.finished import open_tested
 from gatedrnn.training.folder import RunFolder
@@ -72,13 +72,13 @@ def plain_methods(data: TaskData, threads: int, refits: int | None) -> dict[str,
     return scores
 
 
-def parts_of(folder: Path, windows: Windows) -> dict[str, float]:
+def parts_of(folder: Path, data: TaskData) -> dict[str, float]:
     """The MASE of each part of the model that is tested."""
     model, accelerator = open_tested(folder).model, accelerator_for(RunFolder(folder).settings())
     scores = {}
     for name, shrinkage in PARTS.items():
         model.config.shrinkage = shrinkage
-        scores[name] = evaluate(model, windows, accelerator).outcomes.rate
+        scores[name] = evaluate(model, data, "test", accelerator).outcomes.rate
     return scores
 
 
@@ -93,7 +93,7 @@ def record_of(folder: Path, seconds: float) -> dict[str, object]:
     return {
         "series": len(windows.series), "windows": len(windows), "horizon": windows.horizon, "points": points,
         "seconds": seconds, "training_seconds": run.measured.training_seconds,
-        "test": run.scores["test"].mase, "coverage": run.scores["test"].coverage, "parts": parts_of(folder, windows),
+        "test": run.scores["test"].mase, "coverage": run.scores["test"].coverage, "parts": parts_of(folder, data),
         "plain_part": None if run.plain_part is None else run.plain_part.model_dump(),
         "plain": plain_methods(data, settings.threads, refits), "settings": settings.shown(),
     }  # fmt: skip

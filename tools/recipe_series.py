@@ -24,11 +24,11 @@ from transformers import AutoModelForSequenceClassification
 from gatedrnn.data import SERIES, Examples, TaskData, load_task
 from gatedrnn.models.modeling import GatedRNNForSequenceClassification
 from gatedrnn.records import Json, environment
-from gatedrnn.study.plain import each_baseline
 from gatedrnn.training.chosen import default_run
 from gatedrnn.training.loop import run
 from gatedrnn.training.recipes import recipe_of
 from gatedrnn.training.settings import RunSettings
+from gatedrnn.training.task import task_named
 
 app = App(help=__doc__)
 MINIROCKET = "MiniRocket + ridge"
@@ -67,7 +67,7 @@ def accuracy(of: np.ndarray, test: Examples) -> float:
 def plain_methods(data: TaskData) -> Measured:
     """Measure the plain methods of the library."""
     measured: Measured = {}
-    for name, fit in each_baseline(data, 1):
+    for name, fit in task_named(data.name).baselines(data, 1):
         if name != MINIROCKET:
             continue
         started = time.perf_counter()

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 from benchmarks.record import BenchRecord
 from gatedrnn.inspect.diagnose import Diagnosis
 from gatedrnn.study.results import ComparisonResults, Confusion, Curves, ProbeResults, Trials
-from gatedrnn.training.forecasts import Forecasts
+from gatedrnn.tasks.forecast.forecasts import Forecasts
 from gatedrnn.training.report import Hardest
 from gatedrnn.training.result import Record, RunResult, Standing
 

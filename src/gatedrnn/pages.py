@@ -61,7 +61,7 @@ _NIGHT = (
 )  # fmt: skip
 """The colours of lines and marks on a dark page."""
 GREY = COLOURS[6]
-_FONT = "system-ui, -apple-system, 'Segoe UI', 'Noto Sans KR', sans-serif"
+FONT = "system-ui, -apple-system, 'Segoe UI', 'Noto Sans KR', sans-serif"
 
 
 def apply_style(figure: go.Figure) -> go.Figure:
@@ -70,7 +70,7 @@ def apply_style(figure: go.Figure) -> go.Figure:
     """
     figure.update_layout(
         template="plotly_white", paper_bgcolor="rgba(0,0,0,0)", plot_bgcolor="rgba(0,0,0,0)",
-        font={"family": _FONT, "size": 13}, margin={"l": 10, "r": 10, "t": 20, "b": 10},
+        font={"family": FONT, "size": 13}, margin={"l": 10, "r": 10, "t": 20, "b": 10},
         legend={"orientation": "h", "yref": "container", "y": 0, "yanchor": "bottom"}, hovermode="closest",
     )  # fmt: skip
     return figure
@@ -85,7 +85,7 @@ def write_page(package: str, template: str, path: Path, figures: dict[str, go.Fi
     }
     script = get_plotlyjs() if drawn else ""  # begins with its notice
     night = dict(zip(COLOURS, _NIGHT, strict=True))
-    write_whole(path, render(package, template, **shown, figures=drawn, plotly=script, font=_FONT, night=night))
+    write_whole(path, render(package, template, **shown, figures=drawn, plotly=script, font=FONT, night=night))
 
 
 def render(package: str, template: str, **shown: object) -> str:

@@ -22,19 +22,17 @@ if TYPE_CHECKING:
     from pydantic import ValidationError
     from transformers import PreTrainedTokenizerFast
 
-    from gatedrnn.data.forecast.task import Asked
     from gatedrnn.data.frames import Data, Frame
-    from gatedrnn.models import GatedRNNForForecasting
-    from gatedrnn.models.forecast_configuration import GatedRNNForecastConfig
     from gatedrnn.models.modeling import GatedRNNPreTrainedModel
+    from gatedrnn.models.opening import Finished
+    from gatedrnn.tasks.forecast.forecasts import Forecasts
     from gatedrnn.training.callbacks import Callbacks
-    from gatedrnn.training.finished import Finished
-    from gatedrnn.training.forecasts import Forecasts
     from gatedrnn.training.loop import OnStep
     from gatedrnn.training.result import RunResult, Standing
     from gatedrnn.training.sample import OnText
     from gatedrnn.training.score import Scored
     from gatedrnn.training.settings import RunSettings
+    from gatedrnn.training.task import Shown
 
 Baselines: TypeAlias = Literal["plain", "none"]
 """Whether plain methods are fitted beside a run."""
@@ -117,10 +115,15 @@ class Run:
     @property
     def forecasts(self) -> "Forecasts | None":
         """Forecasts of single series, and errors by step and by series; None of a run of another task."""
-        from gatedrnn.training.forecasts import Forecasts
-        from gatedrnn.training.result import read_record
+        return cast("Forecasts | None", self._shown.record)
 
-        return read_record(self._files.forecasts, Forecasts) if self._files.forecasts.exists() else None
+    @property
+    def _shown(self) -> "Shown":
+        """The part of the page that the run's task has."""
+        from gatedrnn.training.finished import task_of
+        from gatedrnn.training.task import task_named
+
+        return task_named(task_of(self.folder)).ending().shown(self.folder)
 
     @property
     def samples(self) -> dict[str, str]:
@@ -288,22 +291,17 @@ class Run:
         """
         from gatedrnn.data.frames import check_output, frame_of, on_disk, write_predictions
         from gatedrnn.processes import use_threads
-        from gatedrnn.training.finished import open_finished
-        from gatedrnn.training.predict import predicted_columns
+        from gatedrnn.training.answering import answering
+        from gatedrnn.training.task import Asked
 
         target = None if output is None else Path(output)
         with called_from_python(), on_disk(data, texts_as_file=False) as held:
             if target is not None:
                 check_output(target, held.file)
             use_threads(threads)
-            if baseline is None or baseline == "plain-part":
-                # Without its network a model answers otherwise: the one that stays open is left as it is.
-                finished = self._open() if baseline is None else open_finished(self.folder)
-                predicted = predicted_columns(finished, held, text_column, data_root, plain_part=baseline is not None)
-            else:
-                from gatedrnn.study.plain import forecast_of_baseline
-
-                predicted = forecast_of_baseline(self.folder, held.file, baseline)
+            # A baseline's model answers otherwise: the one that stays open is left as it is.
+            answers = answering(self.folder, self._open() if baseline is None else None)
+            predicted = answers.predict(held, Asked(text_column, data_root=data_root), baseline)
             table, added, notes, types = predicted
             if target is not None:
                 write_predictions(target, table, added, held.name, types)
@@ -334,11 +332,12 @@ class Run:
         """
         from gatedrnn.data.frames import on_disk
         from gatedrnn.processes import use_threads
-        from gatedrnn.training.score import evaluated
+        from gatedrnn.training.answering import answering
+        from gatedrnn.training.task import Asked
 
         with called_from_python(), nullcontext() if data is None else on_disk(data) as held:
             use_threads(threads)
-            return evaluated(self.folder, split, held, text_column, label_column, data_root)
+            return answering(self.folder).score(split, held, Asked(text_column, tuple(label_column), data_root))
 
     def export(self, output: Path | str | None = None, *, to: Literal["onnx"] = "onnx") -> dict[Path, float]:
         """Write the model for programs without Python, and run what was written beside it.
@@ -430,11 +429,9 @@ class Run:
 
     def sentences(self) -> list[str]:
         """Return sentences: whether its plain part would do, how it compares with plain methods, what would help."""
-        records = self.forecasts, self.standing
-        plain = self.result.plain_part
-        said = [sentence for record in records if record is not None for sentence in record.sentences()]
-        first = [] if self.forecasts is None else self.forecasts.on_unused()
-        return [*first, *([] if plain is None else [plain.sentence()]), *said]
+        shown, standing, plain = self._shown, self.standing, self.result.plain_part
+        said = [*shown.sentences, *([] if standing is None else standing.sentences())]
+        return [*shown.first, *([] if plain is None else [plain.sentence()]), *said]
 
 
 class Forecast(Run):
@@ -462,9 +459,9 @@ class Forecast(Run):
     def table(self) -> "Frame":
         """The forecast, named as the table: a row for each series and step, a column for each quantile; a frame of the
         library that the table was a frame of, with the types that its times and names of series had."""
-        from gatedrnn.training.forecasts import read_forecast
+        from gatedrnn.training.answering import answering
 
-        return read_forecast(self.file, cast("GatedRNNForecastConfig", self.model.config), self.backend)
+        return answering(self.folder, self._open()).read(self.file, self.backend)
 
     @property
     def file(self) -> Path:
@@ -473,10 +470,7 @@ class Forecast(Run):
 
     def plot(self) -> dict[str, "go.Figure"]:
         """Return figures by their titles: forecasts beside the last values, of the test and of the future; errors."""
-        from gatedrnn.training.report import forecast_figures
-
-        assert self.forecasts is not None
-        return forecast_figures(self.forecasts)
+        return dict(self._shown.figures)
 
 
 def load(folder: Path | str) -> Run:
@@ -535,7 +529,7 @@ def train(
         >>> 0 < run.scores["test"]["accuracy"] < 1
         True
     """
-    from gatedrnn.data import LANGUAGE, tasks_kept
+    from gatedrnn.data import DEFAULT_TASK, tasks_kept
     from gatedrnn.training.chosen import completed, run_of_recipe
     from gatedrnn.training.settings import with_words_of_cells
 
@@ -554,7 +548,7 @@ def train(
             from gatedrnn.tables.options import recorded_dialect
 
             task = task_of_file(Path(str(given["train_file"])), recorded_dialect(given))
-        chosen = run_of_recipe(task or LANGUAGE, **given)
+        chosen = run_of_recipe(task or DEFAULT_TASK, **given)
         if not exist_ok and (folder / "config.yaml").exists():
             from gatedrnn.locks import sole_writer
 
@@ -602,8 +596,8 @@ def forecast(
     from gatedrnn.data.frames import library_of
     from gatedrnn.training.chosen import completed, run_of_recipe, with_values
     from gatedrnn.training.folder import RunFolder
-    from gatedrnn.training.forecasts import asked_of_data
     from gatedrnn.training.settings import with_words_of_cells
+    from gatedrnn.training.task import task_named
 
     with (
         tasks_kept(),
@@ -617,7 +611,8 @@ def forecast(
         chosen = run_of_recipe(FORECAST, **given)
         data_of_run = load_task(chosen.data)
         on_notes(data_of_run.notes)
-        asked = asked_of_data(data_of_run)  # before anything is trained for it
+        if (why := task_named(FORECAST).ending().why_unwritten(data_of_run)) is not None:
+            raise DataError(why)  # before anything is trained for it
         held = RunFolder(folder)
         if train_minutes is not None and held.config.exists():  # as they were measured for it
             chosen, train_minutes = with_values(chosen, {"total_steps": held.settings().train.total_steps}), None
@@ -626,7 +621,7 @@ def forecast(
         if train_minutes is not None:
             chosen = _within(chosen, train_minutes, given, on_notes)
         _run(
-            chosen, folder, baselines, wait=False, workers=0, on_step=on_step, on_notes=None, asked=asked, log=log,
+            chosen, folder, baselines, wait=False, workers=0, on_step=on_step, on_notes=None, again=True, log=log,
             callbacks=callbacks,
         )  # fmt: skip
     return Forecast(folder, library_of(data))
@@ -755,13 +750,13 @@ def _within(settings: "RunSettings", minutes: float, given: Collection[str], on_
 
 def _run(
     settings: "RunSettings", folder: Path, baselines: Baselines, *, wait: bool, workers: int,
-    on_step: "OnStep | None", on_notes: "OnNotes | None", end: bool = False, asked: "Asked | None" = None,
+    on_step: "OnStep | None", on_notes: "OnNotes | None", end: bool = False, again: bool = False,
     log: Sequence[str] = (), callbacks: "Callbacks" = (), progress: bool | None = None,
 ) -> Run:  # fmt: skip
     from gatedrnn.training.loop import run
 
     with (
-        _noting(folder, "finish" if end else "resume" if asked is None else ""), called_from_python(),
+        _noting(folder, "" if again else "finish" if end else "resume"), called_from_python(),
         display_of(folder.name, progress if on_step is None else False) as display,
     ):  # fmt: skip
         run(
@@ -769,7 +764,7 @@ def _run(
             log=log, callbacks=callbacks,
         )  # fmt: skip
         if os.environ.get("RANK", "0") == "0":  # the first process of torchrun writes for all
-            _complete(folder, settings.data.task, baselines, asked)
+            _complete(folder, settings.data.task, baselines)
     return Run(folder)
 
 
@@ -784,30 +779,14 @@ def _noting(folder: Path, method: str) -> Iterator[None]:
         raise
 
 
-def _complete(folder: Path, task: str, baselines: Baselines, asked: "Asked | None") -> None:
-    """Write what a finished run's page shows (samples, forecasts, hardest examples, plain methods), and the page; and
-    what is asked of the future."""
-    from gatedrnn.data import FORECAST, LANGUAGE
+def _complete(folder: Path, task: str, baselines: Baselines) -> None:
+    """Write what a finished run's page shows (that of its task, and plain methods), and the page."""
     from gatedrnn.locks import sole_writer
     from gatedrnn.training.report import write_report
+    from gatedrnn.training.task import task_named
 
     with sole_writer(folder, wait=True):
-        if task == LANGUAGE:
-            from gatedrnn.training.sample import write_samples
-
-            write_samples(folder)
-        elif task == FORECAST:
-            from gatedrnn.training.finished import open_finished
-            from gatedrnn.training.forecasts import write_forecast, write_forecasts
-
-            write_forecasts(folder)
-            if asked is not None:
-                model = cast("GatedRNNForForecasting", open_finished(folder).model)
-                write_forecast(model, asked, folder / _FORECAST_FILE)
-        else:
-            from gatedrnn.training.report import write_hardest
-
-            write_hardest(folder)
+        task_named(task).ending().write(folder)
         if baselines != "none":
             from gatedrnn.study.plain import write_standing
 

@@ -11,7 +11,7 @@ from tolerances import assert_equal_within
 from gatedrnn.data import Examples, Windows, data_settings, load_task
 from gatedrnn.data.forecast.task import asked_of, read_tables
 from gatedrnn.models import GatedRNNForForecasting
-from gatedrnn.training.forecasts import quantiles_of
+from gatedrnn.tasks.forecast.forecasts import quantiles_of
 from gatedrnn.training.loop import run
 from gatedrnn.training.model import build_model
 from gatedrnn.training.predict import outputs_of

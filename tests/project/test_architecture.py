@@ -193,10 +193,13 @@ def overridden(sources, allowed):
     for name, (_, methods) in classes.items():
         for base in reached(name, above) & set(classes) - {name}:
             concrete = {m for m, marks in classes[base][1].items() if "abstract" not in marks} - {"__init__"}
-            found += [f"{name}.{m}" for m in methods if m in concrete and (name, m) not in allowed]
+            again = [m for m in methods if m in concrete and base not in HOOKS and (name, m) not in allowed]
+            found += [f"{name}.{m}" for m in again]
     return found
 
 
+HOOKS = {"LabelledTask", "Ending", "LabelAnswering", "TaskSettings"}
+"""Classes whose methods are defaults, as their docstrings say, which a task replaces."""
 PRESCRIBED = {("RecurrentLayer", "__setstate__"), ("ParallelForm", "compile"), ("ScanKind", "step")}
 """Methods whose names torch's modules and Numba's dispatchers prescribe, and the one for which `Kind` has a default."""
 

@@ -16,7 +16,7 @@ ELSEWHERE = {
     "gatedrnn.study.assembly": "the kernel's file of this process's memory",
     "gatedrnn.locks": "the file of a lock, which says who holds it",
     "gatedrnn.training.folder": "a log that grows by lines, and its copy in a checkpoint",
-    "gatedrnn.training.objective": "in the folder of a checkpoint",
+    "gatedrnn.tasks.language.objective": "in the folder of a checkpoint",
     "gatedrnn.training.sharing": "in the folder of a checkpoint",
     "gatedrnn.training.outcomes": "into memory",
     "gatedrnn.data.frames": "into memory, for a sum; and a caller's data in a folder of temporary files",

@@ -119,9 +119,10 @@ def evaluate(
     """
     if not runs:
         raise UsageError("name at least one run")
-    from gatedrnn.training.finished import labelled_by
+    from gatedrnn.training.finished import task_of
+    from gatedrnn.training.task import task_named
 
-    kinds = {{"future": "forecasts", "next": "texts"}.get(labelled_by(run), "labels") for run in runs}
+    kinds = {task_named(task_of(run)).answering().answers for run in runs}
     if len(kinds) > 1:
         raise UsageError(f"models of {' and '.join(sorted(kinds))} have no score in common; name them apart")
     scored = [
@@ -134,8 +135,8 @@ def evaluate(
         print(json.dumps([record.model_dump(mode="json", exclude_none=True) for record in scored], indent=1))
         return
     console = Console()
-    show = {"forecasts": _forecast_table, "texts": _text_table, "labels": _label_table}
-    console.print(show[kinds.pop()](scored, console))
+    show = {"forecasts": _forecast_table, "texts": _text_table}
+    console.print(show.get(kinds.pop(), _label_table)(scored, console))
     for result in scored:
         for note in result.notes:
             console.print(note, markup=False, highlight=False)

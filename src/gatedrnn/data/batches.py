@@ -24,6 +24,11 @@ _EVALUATION_TOKENS = 16_384  # padded tokens of an evaluation batch at most
 class TrainingSource(Protocol):
     """A source of training batches."""
 
+    @property
+    def score(self) -> str:
+        """The score that counts, by its name in `Scores`."""
+        ...
+
     def steps_per_epoch(self, batch_size: int) -> int:
         """Batches in an epoch."""
         ...
@@ -67,6 +72,11 @@ class Examples:
     def are_numbers(self) -> bool:
         """Whether labels are numbers, not classes."""
         return not self.several and bool(np.issubdtype(self.labels.dtype, np.floating))
+
+    @property
+    def score(self) -> str:
+        """The score that counts, by its name in `Scores`: `metric`, else the accuracy, or the error of numbers."""
+        return self.metric or ("scaled_mae" if self.are_numbers and not self.within else "accuracy")
 
     @property
     def of_steps(self) -> bool:

@@ -5,17 +5,21 @@ this name, see `gatedrnn.training.task.Task`.
 """
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
-from typing import Annotated, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Protocol, TypeAlias
 
 from pydantic import BeforeValidator, SerializeAsAny
 
 from gatedrnn.data.settings import TaskSettings, unknown_name
 from gatedrnn.errors import UsageError, reason
 from gatedrnn.names import PROBES
+from gatedrnn.records import Json
 from gatedrnn.trust import class_of_file, file_of, is_in_file
+
+if TYPE_CHECKING:
+    from gatedrnn.data.task import TaskData
 
 LOG = logging.getLogger("gatedrnn")
 # The name of a group, not of the package: this floor lies below the tasks.
@@ -24,16 +28,43 @@ DEFAULT_TASK = "language-model"
 """The task of a training that names neither a task nor data."""
 
 
+Parts = Mapping[str, Mapping[str, Json]]
+"""Values of settings, by the part that they are of (contenders, data, model, train) and by name."""
+
+
+class Recipe(NamedTuple):
+    """The settings that a run of a task takes where the user gives none."""
+
+    cells: Parts = {}
+    """The recipe of cells alone, which `compare` takes."""
+    beside: Parts = {}
+    """The values that `train` and `forecast` take besides, or instead, for the parts beside the cells."""
+    options: Mapping[str, str] = {}
+    """Options of cells, by the name of a cell."""
+    most_steps: bool = False
+    """Whether more steps than the recipe's do not pay: they learn the training data by heart."""
+
+
 class RegisteredTask(Protocol):
-    """A task, as far as its name and its settings go."""
+    """A task, as far as its data and the settings of its runs go."""
 
     name: str
     settings: type[TaskSettings]
+
+    @property
+    def recipe(self) -> Recipe:
+        """The settings of a run where the user gives none."""
+        ...
+
+    def read(self, settings: TaskSettings) -> "TaskData":
+        """Read the data."""
+        ...
 
 
 @cache
 def _entry_points() -> dict[str, EntryPoint]:
     """The registered tasks; those of this package first, in the order of pyproject.toml."""
+    # Reading the metadata of all installed packages takes milliseconds: once a process.
     found = sorted(entry_points(group=_GROUP), key=lambda entry: not entry.value.startswith("gatedrnn."))
     return {entry.name: entry for entry in found}
 
@@ -43,7 +74,7 @@ def task_names() -> list[str]:
     return [*_entry_points()]
 
 
-def registered_task(name: str) -> Any:
+def registered_task(name: str) -> RegisteredTask:
     """The task of a name, or of a word such as FILE.py:CLASS; the same object for the same name.
 
     Raises:
@@ -54,11 +85,12 @@ def registered_task(name: str) -> Any:
         >>> registered_task("digits").name
         'digits'
     """
+    # The resolved path is part of the key: the same word means another file in another folder.
     return _of_file(name, str(file_of(name).resolve())) if is_in_file(name) else _of_package(name)
 
 
 @cache
-def _of_file(word: str, file: str) -> Any:
+def _of_file(word: str, file: str) -> RegisteredTask:
     try:
         return _made(class_of_file(word), word, word)
     except ValueError as error:
@@ -66,7 +98,7 @@ def _of_file(word: str, file: str) -> Any:
 
 
 @cache
-def _of_package(name: str) -> Any:
+def _of_package(name: str) -> RegisteredTask:
     entry = _entry_points().get(name)
     if entry is None:
         raise UsageError(unknown_name("task", name, task_names()))
@@ -87,8 +119,7 @@ def _made(kind: Any, name: str, place: str) -> RegisteredTask:
 
 def settings_of(task: str) -> type[TaskSettings]:
     """The class of a task's settings; raises as `registered_task`."""
-    kind: type[TaskSettings] = registered_task(task).settings
-    return kind
+    return registered_task(task).settings
 
 
 def all_settings() -> dict[str, type[TaskSettings]]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+from typing import Annotated, ClassVar, Literal, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PositiveInt, field_validator
 
@@ -16,7 +16,7 @@ Seed = Annotated[int, Field(ge=0, lt=2**32)]
 """A seed that numpy, torch and scikit-learn all take."""
 OF_TEXTS = ("character_grams", "word_vectors", "linear_path")
 """Settings of models that read texts and give each a label or a number."""
-NO_CLASSES = {
+_NO_CLASSES = {
     "label_smoothing": ": the loss of {task} has none; leave it at 0",
     "class_weight": ": {task} has no classes; leave it out",
 }
@@ -68,8 +68,8 @@ class TaskSettings(Settings):
     token-classification, series-classification, series-regression, forecast or language-model; or a class of a Python
     file, as in FILE.py:CLASS."""
 
-    def check(self, run: Any) -> None:
-        """Check the settings of a whole run, `gatedrnn.training.settings.RunSettings`, against these.
+    def check(self, train: Settings) -> None:
+        """Check settings of the training, `gatedrnn.training.settings.TrainSettings`, against these.
 
         Raises:
             ValueError: two of them do not go together; their flags are named.
@@ -81,17 +81,18 @@ class ProbeTaskSettings(TaskSettings):
 
     expert = ("labels", "curriculum", "split_seed")
 
-    def check(self, run: Any) -> None:
-        if self.curriculum > run.train.epochs:
+    def check(self, train: Settings) -> None:
+        given = train.model_dump()
+        if self.curriculum > given["epochs"]:
             raise ValueError(
                 f"--curriculum {self.curriculum}: sequences would still grow when training ends, after --epochs "
-                f"{run.train.epochs}; give a smaller one, or 0 for none"
+                f"{given['epochs']}; give a smaller one, or 0 for none"
             )
         from gatedrnn.data.probes import PROBES  # with numpy, which a help page does without
 
         if not PROBES[self.task].classes:
-            for name, why in NO_CLASSES.items():
-                if getattr(run.train, name):
+            for name, why in _NO_CLASSES.items():
+                if given[name]:
                     raise ValueError(f"--{name.replace('_', '-')}{why.format(task=self.task)}")
 
     labels: Literal["every", "last"] = "every"
@@ -244,7 +245,7 @@ class TextRegressionSettings(TextFileSettings):
     """Texts with a number each."""
 
     holds = "number"
-    refuses = NO_CLASSES
+    refuses = _NO_CLASSES
     metric: Literal["mae", "r2", "spearman"] = "mae"
     """The metric that the best weights are chosen by, and that is reported first: the mean absolute error, the share of
     variance that is explained, or the rank correlation."""
@@ -311,14 +312,14 @@ class SeriesSettings(NumberTableSettings):
 class SeriesRegressionSettings(SeriesSettings):
     """Series of numbers with a number each."""
 
-    refuses = {**SeriesSettings.refuses, **NO_CLASSES}
+    refuses = {**SeriesSettings.refuses, **_NO_CLASSES}
 
 
 class ForecastSettings(NumberTableSettings):
     """Series of numbers, to be forecast from their past."""
 
     uses = ("refit", "calibrate", "linear_size")
-    refuses = {**NO_CLASSES, **_NO_TOKENS, **_NOT_POOLED, "bidirectional": ": a forecast reads forwards alone"}
+    refuses = {**_NO_CLASSES, **_NO_TOKENS, **_NOT_POOLED, "bidirectional": ": a forecast reads forwards alone"}
 
     expert = (
         *NumberTableSettings.expert, "duplicates", "absent", "zone", "last_step", "rows_are_steps", "columns_are_steps",
@@ -403,7 +404,7 @@ class LanguageSettings(TaskSettings):
 
     uses = ("tied",)
     refuses = {
-        **NO_CLASSES, **_NOT_POOLED, "bidirectional": ": a language model reads forwards alone",
+        **_NO_CLASSES, **_NOT_POOLED, "bidirectional": ": a language model reads forwards alone",
         "members": " is of classifiers and forecasts; leave it out with {task}",
     }  # fmt: skip
 

@@ -286,6 +286,11 @@ class Lanes:
     resets: bool
     """Whether batches say where documents begin, for the state to be reset there."""
 
+    @property
+    def score(self) -> str:
+        """The score that counts."""
+        return "perplexity"
+
     def steps_per_epoch(self, batch_size: int) -> int:
         return -(-self._lane(batch_size) // self.length)
 
@@ -324,6 +329,11 @@ class ShuffledChunks:
             raise DataError(
                 f"--length: {self.length} tokens are more than the training text has, {self.stream.predictions:,}"
             )
+
+    @property
+    def score(self) -> str:
+        """The score that counts."""
+        return "perplexity"
 
     def steps_per_epoch(self, batch_size: int) -> int:
         return -(-self._chunks // batch_size)

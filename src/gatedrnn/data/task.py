@@ -3,7 +3,7 @@
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, cast
 
 from transformers import PreTrainedTokenizerFast
 
@@ -20,6 +20,8 @@ _MAX_KEPT = 3
 """Tasks and tables in memory: a forecaster's table outlives the task of its first training by one further training."""
 _kept: dict[Hashable, Any] | None = None
 Made = TypeVar("Made")
+Split: TypeAlias = Examples | Lanes | Windows
+"""A part of the data that is evaluated."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +46,7 @@ class TaskData:
     """The unit that has a label: a sequence, every step of it, every step with the token that comes next, or a window
     with the values that come after it."""
     train: TrainingSource
-    evaluation: Mapping[str, Examples | Lanes | Windows]
+    evaluation: Mapping[str, Split]
     """"validation" and "test", as far as there are such parts, and whatever else is measured at the end, by name."""
     sources: list[dict[str, Json]]
     """Name, rows and sha256 of what was read, without any path."""

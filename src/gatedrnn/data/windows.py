@@ -122,6 +122,11 @@ class Windows:
     def __len__(self) -> int:
         return len(self.places)
 
+    @property
+    def score(self) -> str:
+        """The score that counts."""
+        return "mase"
+
     @cached_property
     def usual(self) -> float:
         """The median deviation of the series that vary; 1 if none does."""

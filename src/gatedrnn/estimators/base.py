@@ -16,10 +16,11 @@ from gatedrnn.data import tasks_kept
 from gatedrnn.data.frames import InMemory
 from gatedrnn.data.registry import all_settings
 from gatedrnn.errors import Error, in_python, unknown
+from gatedrnn.models.opening import Finished
 from gatedrnn.records import Json
 from gatedrnn.runs import called_from_python
 from gatedrnn.training.chosen import completed, run_of_recipe
-from gatedrnn.training.finished import Finished, open_finished
+from gatedrnn.training.finished import open_finished
 from gatedrnn.training.folder import RunFolder, read_metrics
 from gatedrnn.training.loop import run
 from gatedrnn.training.model import scores_of

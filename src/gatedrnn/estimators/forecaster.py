@@ -23,9 +23,9 @@ from gatedrnn.models import GatedRNNForForecasting
 from gatedrnn.models.forecast_units import naive_forecast
 from gatedrnn.models.forecasting import ForecastState
 from gatedrnn.tables.options import recorded_dialect
-from gatedrnn.training.forecast_scores import ForecastTally
-from gatedrnn.training.forecasts import Forecasts, drawn_after, quantiles_of
-from gatedrnn.training.forecasts import table_of as table_of_forecast
+from gatedrnn.tasks.forecast.forecasts import Forecasts, drawn_after, quantiles_of
+from gatedrnn.tasks.forecast.forecasts import table_of as table_of_forecast
+from gatedrnn.tasks.forecast.scores import ForecastTally
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -225,7 +225,7 @@ class Forecaster(GatedEstimator):
 
     def plot(self) -> "dict[str, go.Figure]":
         """Return a figure for each of a few series: the last values and the forecast."""
-        from gatedrnn.training.report import forecast_figures
+        from gatedrnn.tasks.forecast.figures import forecast_figures
 
         check_is_fitted(self)
         asked = self._after(self._seen_)

@@ -18,7 +18,7 @@ from gatedrnn.data.series.task import gaps_of
 from gatedrnn.estimators.base import GatedEstimator, Settings, as_value_errors
 from gatedrnn.estimators.labels import Labels, OfClasses, OfNumbers, checked_labels, merged
 from gatedrnn.models import GatedRNNForSequenceClassification
-from gatedrnn.training.finished import Finished
+from gatedrnn.models.opening import Finished
 from gatedrnn.training.predict import log_probabilities, outputs_of
 
 Times: TypeAlias = Sequence[np.ndarray] | np.ndarray
@@ -89,7 +89,7 @@ class _SeriesEstimator(GatedEstimator):
         if (times is None) == self.reads_times_:
             raise ValueError("times must be given" if self.reads_times_ else "the model was fitted without times")
         gaps = None if times is None else [gaps_of(np.asarray(own, np.float64)) for own in times]
-        return np.stack(outputs_of(Finished(self.model_, None, "sequence"), series, gaps))
+        return np.stack(outputs_of(Finished(self.model_, None, self._task), series, gaps))
 
     def _series(
         self, X: Data, y: Labels | None, times: Times | None, *, reset: bool

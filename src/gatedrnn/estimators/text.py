@@ -15,8 +15,8 @@ from gatedrnn.data.text import encode_texts
 from gatedrnn.estimators.base import GatedEstimator, Settings, as_value_errors
 from gatedrnn.estimators.labels import Labels, OfClasses, OfNumbers, checked_labels, merged
 from gatedrnn.models import GatedRNNForSequenceClassification
+from gatedrnn.models.opening import Finished
 from gatedrnn.tables.table import with_whole_characters
-from gatedrnn.training.finished import Finished
 from gatedrnn.training.predict import log_probabilities, outputs_of
 
 LONGEST = 1 << 40
@@ -85,7 +85,7 @@ class _TextEstimator(GatedEstimator):
         assert self.tokenizer_ is not None
         longest = min(self.tokenizer_.model_max_length, LONGEST)
         inputs = encode_texts(self.tokenizer_, _texts(X), longest, "X", [])
-        return np.stack(outputs_of(Finished(self.model_, self.tokenizer_, "sequence"), inputs))
+        return np.stack(outputs_of(Finished(self.model_, self.tokenizer_, self._task), inputs))
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

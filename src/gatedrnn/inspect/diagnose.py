@@ -19,10 +19,10 @@ from gatedrnn.kinds.kind import Tracking
 from gatedrnn.kinds.scan.path import SIGNED
 from gatedrnn.layers import RecurrentLayer
 from gatedrnn.models.modeling import GatedRNNPreTrainedModel
-from gatedrnn.models.opening import HEADS, open_model
+from gatedrnn.models.opening import open_model
 from gatedrnn.records import Machine, environment
 from gatedrnn.shapes import Series
-from gatedrnn.training.finished import data_of, model_place
+from gatedrnn.training.finished import data_of, model_class_of, model_place
 from gatedrnn.training.folder import RunFolder
 from gatedrnn.training.result import Record
 from gatedrnn.training.sample import load_language_model
@@ -115,7 +115,7 @@ def from_run(path: Path, split: str | None, rows: int, steps: int) -> Inspected:
         raise DataError(f"{path}: has no split {split!r}; there are {', '.join(data.evaluation)}")
     examples, model_folder = data.evaluation[split], model_place(path)
     try:
-        model = open_model(HEADS[data.labelled], model_folder)
+        model = open_model(model_class_of(path), model_folder)
     except Exception as error:  # the library raises many kinds for a torn or foreign folder
         raise DataError(f"{model_folder}: cannot be loaded: {reason(error)}") from error
     if isinstance(examples, Lanes):

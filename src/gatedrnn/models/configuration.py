@@ -29,6 +29,7 @@ class GatedRNNConfig(PreTrainedConfig):
     """Structure of a gated recurrent model.
 
     Args:
+        task: name of the task that a model was trained on; None where it was not by gatedrnn.
         cell: the cell with its options in one word, as on the command line: "mingru", "gru:reset_after=false"; or one
             word a layer, joined by commas. Or a name in `gatedrnn.models.backbones`, such as "transformer", which
             replaces all recurrent layers.
@@ -88,6 +89,7 @@ class GatedRNNConfig(PreTrainedConfig):
 
     model_type = "gatedrnn"
 
+    task: str | None = None
     cell: str = "mingru"
     cell_options: dict[str, OptionValue] | None = None
     vocab_size: int | None = None

@@ -26,6 +26,9 @@ class LinearPath(nn.Module):
     Features are numbered: tokens as the vocabulary numbers them, then pairs, then triples, then grams.
     """
 
+    title = "TF-IDF with logistic regression"
+    """The name in a sentence on what the network adds."""
+
     def __init__(self, config: GatedRNNConfig) -> None:
         super().__init__()
         assert config.vocab_size is not None and config.linear_path is not None

@@ -1,7 +1,7 @@
 """Models and tokenizers out of folders. Nothing in a folder is run: our own classes read safetensors and JSON."""
 
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from transformers import PreTrainedTokenizerFast
 from transformers.utils.logging import disable_progress_bar
@@ -16,11 +16,31 @@ from gatedrnn.models.modeling import (
 )
 from gatedrnn.models.weights import check_weights
 
-HEADS = {
-    "sequence": GatedRNNForSequenceClassification, "step": GatedRNNForTokenClassification, "next": GatedRNNForCausalLM,
-    "future": GatedRNNForForecasting,
-}  # fmt: skip
-"""The classes of models by the unit of their labels."""
+AUTO_CLASSES = {
+    GatedRNNForSequenceClassification: "AutoModelForSequenceClassification",
+    GatedRNNForTokenClassification: "AutoModelForTokenClassification",
+    GatedRNNForCausalLM: "AutoModelForCausalLM",
+    GatedRNNForForecasting: "AutoModelForTimeSeriesPrediction",
+}
+"""The class of transformers that opens a folder, by the class of its model, of which there are these."""
+PIPELINES = {
+    GatedRNNForSequenceClassification: "text-classification",
+    GatedRNNForTokenClassification: "token-classification",
+    GatedRNNForCausalLM: "text-generation",
+}
+"""The pipelines of models with a tokenizer."""
+
+
+class Finished(NamedTuple):
+    """A model that was trained, in `eval()`."""
+
+    model: GatedRNNPreTrainedModel
+    tokenizer: PreTrainedTokenizerFast | None
+    """The tokenizer; None where the model reads numbers, or tokens that are numbers already."""
+    task: str
+    """The name of the task that it was trained on."""
+
+
 Model = TypeVar("Model", bound=GatedRNNPreTrainedModel)
 
 

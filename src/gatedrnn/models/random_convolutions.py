@@ -162,6 +162,9 @@ class ConvolutionPath(nn.Module):
     It reads each channel in units of its deviation; a missing value is the mean.
     """
 
+    title = "random convolutions with a linear model"
+    """The name in a sentence on what the network adds."""
+
     def __init__(self, config: GatedRNNConfig) -> None:
         super().__init__()
         assert config.input_size is not None and config.longest_steps is not None

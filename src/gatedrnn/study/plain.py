@@ -3,34 +3,26 @@
 import logging
 import math
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import replace
-from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Literal, cast
+from typing import Literal
 
 import numpy as np
-import torch
 
 from gatedrnn import manifest
-from gatedrnn.data import Examples, Lanes, RunningText, TaskData, Windows
-from gatedrnn.errors import BackendUnavailable, DataError, UsageError, unknown
+from gatedrnn.data import Examples, TaskData
+from gatedrnn.errors import BackendUnavailable
 from gatedrnn.extras import install_line
-from gatedrnn.models import GatedRNNForForecasting
-from gatedrnn.study.baseline import Fit, Fitted, PlainBaseline, answered, boosted, linear, series_baselines, training_of
-from gatedrnn.study.forecast_baselines import forecast_baselines, forecast_methods
-from gatedrnn.study.text_baselines import NGramModel, text_baselines
-from gatedrnn.tables.table import Table
-from gatedrnn.training.finished import data_of, open_finished
+from gatedrnn.training.baseline import PlainBaseline, answered, grouped, training_of
+from gatedrnn.training.finished import data_of
 from gatedrnn.training.folder import RunFolder, read_metrics
 from gatedrnn.training.metrics import judge
 from gatedrnn.training.objective import metric_of
-from gatedrnn.training.outcomes import Outcomes, difference_of, of_rows, of_text
-from gatedrnn.training.predict import Predicted
-from gatedrnn.training.result import PLAIN_PART, Metric, Plain, RunResult, Standing, read_record
+from gatedrnn.training.outcomes import Outcomes, difference_of, of_rows
+from gatedrnn.training.result import Metric, Plain, RunResult, Standing, read_record
 from gatedrnn.training.score import outcomes_of
 from gatedrnn.training.settings import RunSettings
+from gatedrnn.training.task import task_named
 
 LOG = logging.getLogger("gatedrnn")
 BATCHES, ROWS = 100, 64
@@ -42,96 +34,11 @@ def plain_baselines(data: TaskData, threads: int) -> list[PlainBaseline]:
     frequent class, or its mean.
 
     Args, raises:
-        As `each_baseline`.
+        As `gatedrnn.training.task.Task.baselines`.
     """
-    return [baseline for _, make in each_baseline(data, threads) if (baseline := make()) is not None] or [
-        constant(data)
-    ]
-
-
-def each_baseline(
-    data: TaskData, threads: int, refits: int | None = None
-) -> Iterator[tuple[str, Callable[[], PlainBaseline | None]]]:
-    """The plain baselines of a task by name, the cheapest first, each of which is fitted when it is called: None where
-    the data give it nothing to fit to.
-
-    Texts have a linear model, tagged words the most frequent tag of each, running text an n-gram model, series a linear
-    model and gradient-boosted trees on summary features and MiniRocket, numbers in sequences of one length a linear
-    model and trees on all of them; forecasts have naive ones, exponential smoothing, a linear map and trees on lags.
-
-    Args:
-        threads: of the boosted trees.
-        refits: windows to each of which a method is fitted, at most; 1,000 if None.
-
-    Raises:
-        BackendUnavailable: LightGBM lacks a library of the system, when it is called.
-    """
-    if isinstance(data.train, Windows):
-        yield from forecast_baselines(data, threads, refits)
-        return
-    for name, fit in _of_task(data, threads):
-        yield name, partial(_fitted, name, fit, data)
-
-
-def _fitted(name: str, fit: Fit, data: TaskData) -> PlainBaseline | None:
-    LOG.info("fitting %s", name)
-    started = time.perf_counter()
-    fitted = fit()
-    seconds = time.perf_counter() - started
-    if fitted is None:
-        return None
-    outcomes = {split: _grouped(fitted.answer(split), part) for split, part in data.evaluation.items()}
-    return PlainBaseline(name, fitted.parameters, outcomes, seconds, {})
-
-
-def _grouped(outcomes: Outcomes, part: Examples | Lanes | Windows) -> Outcomes:
-    return replace(outcomes, groups=part.groups) if isinstance(part, Examples) else outcomes
-
-
-def _of_task(data: TaskData, threads: int) -> Iterator[tuple[str, Fit]]:
-    if data.texts:
-        yield from text_baselines(data)
-    elif isinstance(data.train, RunningText):
-        yield "Kneser-Ney 5-gram", lambda: _ngram(data)
-    elif "series" in data.model_inputs:
-        yield from series_baselines(data, threads)
-    elif _is_flat(data):
-        yield "logistic regression", lambda: _logistic(data)
-        yield "gradient boosting", lambda: boosted(data, _flat, threads)
-
-
-def _ngram(data: TaskData) -> Fitted:
-    vocabulary = data.model_inputs["vocab_size"]
-    assert isinstance(data.train, RunningText) and isinstance(vocabulary, int)
-    model = NGramModel(np.asarray(data.train.stream.tokens), vocabulary)
-
-    def answer(split: str) -> Outcomes:
-        text = data.evaluation[split]
-        assert isinstance(text, Lanes)
-        return of_text(model.losses(np.asarray(text.stream.tokens)), text.stream.starts)
-
-    return Fitted(model.parameters, answer)
-
-
-def _is_flat(data: TaskData) -> bool:
-    """Whether training examples are rows of numbers of one length with one class each."""
-    train = data.train
-    if not isinstance(train, Examples) or data.labelled != "sequence" or train.within:
-        return False
-    return np.issubdtype(train.inputs[0].dtype, np.floating) and len({len(x) for x in train.inputs}) == 1
-
-
-def _flat(examples: Examples) -> np.ndarray:
-    """(rows, time · features)"""
-    return np.stack(examples.inputs).reshape(len(examples), -1)
-
-
-def _logistic(data: TaskData) -> Fitted:
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
-
-    return linear(data, _flat, make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)))
+    return [
+        baseline for _, make in task_named(data.name).baselines(data, threads) if (baseline := make()) is not None
+    ] or [constant(data)]
 
 
 def constant(data: TaskData) -> PlainBaseline:
@@ -155,8 +62,8 @@ def constant(data: TaskData) -> PlainBaseline:
         counted = label_rows != -100
         outcomes[split] = of_rows(((label_rows == always) & counted).sum(1), counted.sum(1))
     name = "most frequent labels" if several else "mean answer" if numbers else "majority class"
-    grouped = {split: _grouped(of_split, data.evaluation[split]) for split, of_split in outcomes.items()}
-    return PlainBaseline(name, None, grouped, 0.0, {})
+    by_split = {split: grouped(of_split, data.evaluation[split]) for split, of_split in outcomes.items()}
+    return PlainBaseline(name, None, by_split, 0.0, {})
 
 
 def _constant_outputs(data: TaskData, examples: Examples) -> list[np.ndarray]:
@@ -172,7 +79,7 @@ def _constant_outputs(data: TaskData, examples: Examples) -> list[np.ndarray]:
     else:
         labels = train.labels[train.labels >= 0]
         output = np.log(np.bincount(labels, minlength=len(data.label_names)) + 1.0)
-    if data.labelled == "step":
+    if train.of_steps:
         return [np.tile(output, (steps, 1)) for steps in examples.lengths.tolist()]
     return [output] * len(examples)
 
@@ -215,34 +122,6 @@ def write_standing(path: Path) -> Standing | None:
     return standing
 
 
-def forecast_of_baseline(path: Path, file: Path, name: str) -> Predicted:
-    """The steps after the last value of each series of a file by a plain method, fitted to the training part of a run
-    of forecasts, as `predicted_columns` has them.
-
-    Raises:
-        UsageError: there is no such method.
-        DataError: the run is not of forecasts, its data have changed, or the file has other series.
-    """
-    from gatedrnn.training.forecasts import asked_of_file, table_of, types_of
-
-    folder = RunFolder(path)
-    model = open_finished(path).model
-    if not isinstance(model, GatedRNNForForecasting):
-        raise DataError(f"{path}: --baseline {name!r} is for forecasts; of other tasks take plain-part")
-    data, threads = data_of(folder), folder.settings().threads
-    methods = forecast_methods(data, threads)
-    if name not in methods:
-        raise UsageError(unknown("baseline", name, [PLAIN_PART, *methods]))
-    asked, train = asked_of_file(model, file), cast(Windows, data.train)
-    if [series.name for series in asked.table.series] != [series.name for series in train.series]:
-        raise DataError(f"{file}: has other series than the run, whose training data {name!r} is fitted to")
-    places = np.stack([np.arange(len(asked.origins)), asked.origins], axis=1)
-    quantiles = methods[name]().forecast(asked.windows, places)
-    columns = table_of(asked, model.bounded(torch.from_numpy(quantiles)).numpy(), model.config.levels)
-    notes = [asked.table.said, f"{name}, fitted to the training part of {path.name}"]
-    return Predicted(Table(columns), {}, notes, types_of(asked))
-
-
 def _beside(
     data: TaskData, metric: Metric, outcomes: Outcomes, threads: int, trained: float
 ) -> tuple[list[Plain], list[str]]:
@@ -252,7 +131,7 @@ def _beside(
     fitted_methods, left_out = list[PlainBaseline](), list[str]()
     if isinstance(data.evaluation["test"], Examples):
         fitted_methods.append(constant(data))
-    for name, fit in each_baseline(data, threads, refits):
+    for name, fit in task_named(data.name).baselines(data, threads, refits):
         if name.startswith(LONG):
             continue
         if time.perf_counter() > until:

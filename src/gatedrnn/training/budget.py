@@ -12,7 +12,6 @@ from gatedrnn.records import Json
 from gatedrnn.training.chosen import with_values
 from gatedrnn.training.folder import RunFolder
 from gatedrnn.training.loop import Trainer
-from gatedrnn.training.refit import further_trainings
 from gatedrnn.training.resources import check_room, compile_kernels
 from gatedrnn.training.settings import RunSettings
 from gatedrnn.training.task import task_named
@@ -48,7 +47,7 @@ def within(settings: RunSettings, minutes: float) -> Budgeted:
     data = load_task(settings.data)
     measured = _measured(settings, data)
     seconds = measured.seconds
-    runs = 1 + len(further_trainings(settings, data))
+    runs = task_named(settings.data.task).ending().trainings(settings, data)
     steps = int(SHARE * 60 * minutes / seconds / runs)
     each = f"a step takes {1000 * seconds:.3g} ms here" + (
         f", and the model is trained {runs} times" if runs > 1 else ""

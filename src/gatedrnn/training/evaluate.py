@@ -1,9 +1,6 @@
-"""Scores of a model while its run is under way, and at its end: accuracy; perplexity and bits per byte; or errors of
-forecasts."""
+"""Scores of a model while its run is under way, and at its end."""
 
-import math
 from dataclasses import replace
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,13 +8,12 @@ import torch
 from accelerate import Accelerator
 from torch import Tensor, nn
 
-from gatedrnn.data import Examples, Lanes, Windows
-from gatedrnn.models import GatedRNNForCausalLM
-from gatedrnn.training.forecast_scores import tally_windows
+from gatedrnn.data import Examples, TaskData
 from gatedrnn.training.metrics import Evaluation, judge
-from gatedrnn.training.outcomes import of_rows, of_text
+from gatedrnn.training.outcomes import of_rows
 from gatedrnn.training.result import Scores
 from gatedrnn.training.sharing import in_turns
+from gatedrnn.training.task import task_named
 
 
 class _OfRows(NamedTuple):
@@ -30,23 +26,20 @@ class _OfRows(NamedTuple):
 
 
 @torch.no_grad()
-def evaluate(model: nn.Module, split: Examples | Lanes | Windows, accelerator: Accelerator) -> Evaluation:
-    """Scores of `model` on every example, or every token, once: examples and windows are shared by all processes, a
-    text, whose state goes from its first token to its last, is read by each."""
+def evaluate(model: nn.Module, data: TaskData, split: str, accelerator: Accelerator) -> Evaluation:
+    """Scores of `model` on every example of a split, or every token, once, as its task has them."""
     was_training = model.training
     model.eval()
-    if isinstance(split, Lanes):
-        evaluation = _text(model, split)
-    elif isinstance(split, Windows):
-        evaluation = _future(model, split, accelerator)
-    elif split.metric is not None:
-        evaluation = _by_metric(model, split, accelerator)
-    else:
-        evaluation = (_numbers if split.are_numbers else _classes)(model, split, accelerator)
+    evaluation = task_named(data.name).evaluate(model, data.evaluation[split], accelerator)
     model.train(was_training)
-    if isinstance(split, Examples):
-        return evaluation._replace(outcomes=replace(evaluation.outcomes, groups=split.groups))
     return evaluation
+
+
+def evaluate_examples(model: nn.Module, examples: Examples, accelerator: Accelerator) -> Evaluation:
+    """Scores of labels, classes or numbers; the examples are shared by all processes."""
+    of_labels = _by_metric if examples.metric is not None else _numbers if examples.are_numbers else _classes
+    evaluation = of_labels(model, examples, accelerator)
+    return evaluation._replace(outcomes=replace(evaluation.outcomes, groups=examples.groups))
 
 
 def _classes(model: Any, examples: Examples, accelerator: Accelerator) -> Evaluation:
@@ -119,37 +112,3 @@ def _numbers(model: Any, examples: Examples, accelerator: Accelerator) -> Evalua
         return Evaluation(scores, of_rows(error, np.ones(len(examples))))
     scores = Scores(loss=loss / len(examples), accuracy=int(right.sum()) / len(examples))
     return Evaluation(scores, of_rows(right, np.ones(len(examples))))
-
-
-def _text(model: Any, text: Lanes) -> Evaluation:
-    """Evaluate a text from its first token to its last with one state, in float32 whatever the training was in."""
-    losses = token_losses(model, text)
-    return Evaluation(text_scores(losses, text.stream.text_bytes), of_text(losses, text.stream.starts))
-
-
-def text_scores(losses: np.ndarray, text_bytes: int) -> Scores:
-    """Perplexity and bits per byte, from the loss of each token in nats, (tokens,)."""
-    nats = float(losses.sum())
-    return Scores(
-        loss=nats / len(losses),
-        perplexity=math.exp(min(nats / len(losses), 700.0)),
-        bits_per_byte=nats / math.log(2) / text_bytes,
-        tokens=len(losses),
-    )
-
-
-def _future(model: Any, windows: Windows, accelerator: Accelerator) -> Evaluation:
-    with accelerator.autocast():
-        tally, loss = tally_windows(model, windows, partial(in_turns, accelerator))
-    return Evaluation(tally.scores(loss), tally.outcomes())
-
-
-@torch.no_grad()
-def token_losses(model: GatedRNNForCausalLM, text: Lanes) -> np.ndarray:
-    """The loss of each token of a text in nats, (tokens,), float64: read as one lane, the state carried throughout."""
-    state, losses = None, []
-    for index in range(text.steps_per_epoch(1)):
-        batch = {name: tensor.to(model.device) for name, tensor in text.batch(0, 0, index, 1).items()}
-        chunk_losses, state = model.token_losses(**batch, past_key_values=state)
-        losses.append(chunk_losses[0].double().cpu())
-    return torch.cat(losses).numpy()

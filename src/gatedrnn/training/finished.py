@@ -8,17 +8,16 @@ import shutil
 import tempfile
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 import torch
 from safetensors.torch import load_file
-from transformers import PreTrainedTokenizerFast
 
 from gatedrnn.data import TaskData, load_task
 from gatedrnn.errors import DataError
 from gatedrnn.models.backbones import BACKBONES
 from gatedrnn.models.modeling import GatedRNNPreTrainedModel
-from gatedrnn.models.opening import HEADS, open_both
+from gatedrnn.models.opening import AUTO_CLASSES, Finished, open_both
 from gatedrnn.registry import CELLS
 from gatedrnn.training import checkpoint
 from gatedrnn.training.checkpoint import AVERAGE, BEST
@@ -97,17 +96,6 @@ def _has(newest: Path, name: str) -> bool:
     return (newest / f"{name}.safetensors").exists()
 
 
-class Finished(NamedTuple):
-    """A model that was trained, in `eval()`."""
-
-    model: GatedRNNPreTrainedModel
-    tokenizer: PreTrainedTokenizerFast | None
-    """The tokenizer; None where the model reads numbers, or tokens that are numbers already."""
-    labelled: str
-    """The unit of its predictions: "sequence", a label or number for each; "step", a label for every step; "next",
-    tokens."""
-
-
 def open_tested(folder: Path) -> Finished:
     """The model of a finished run that was scored on the test: of a forecaster that was trained again on everything,
     the one before.
@@ -126,8 +114,7 @@ def open_finished(folder: Path) -> Finished:
         DataError: there is none, or it is another library's, or it is damaged.
     """
     place = model_place(folder)
-    labelled = labelled_by(folder)
-    return Finished(*open_both(HEADS[labelled], place), labelled)
+    return Finished(*open_both(model_class_of(folder), place), task_of(folder))
 
 
 def state_of(folder: Path) -> tuple[object, ...]:
@@ -141,28 +128,50 @@ def state_of(folder: Path) -> tuple[object, ...]:
     return tuple(sorted((name, held.st_size, held.st_mtime_ns) for name, held in files))
 
 
-def labelled_by(folder: Path) -> str:
-    """The unit of the predictions of a folder's model, as its configuration says; nothing is loaded.
+def model_class_of(folder: Path) -> type[GatedRNNPreTrainedModel]:
+    """The class of a folder's model, as its configuration says; nothing is loaded.
 
     Raises:
         DataError: there is no model, or it is another library's.
     """
     place = model_place(folder)
     try:
-        config = json.loads((place / "config.json").read_text(encoding="utf-8"))
-        named = config["architectures"][0]
+        named = _configuration(place)["architectures"][0]
     except (ValueError, LookupError, TypeError) as error:
         raise DataError(f"{place / 'config.json'}: names no architecture, so that it cannot be loaded") from error
-    kinds = {head.__name__: kind for kind, head in HEADS.items()}
+    kinds = {kind.__name__: kind for kind in AUTO_CLASSES}
     if named not in kinds:
         raise DataError(f"{place}: is a {named}; must be one of {', '.join(kinds)}")
     return kinds[named]
 
 
+_TASKS_OF_MODELS = {
+    "GatedRNNForSequenceClassification": "text-classification", "GatedRNNForCausalLM": "language-model",
+    "GatedRNNForTokenClassification": "token-classification", "GatedRNNForForecasting": "forecast",
+}  # fmt: skip
+"""The task of a model whose configuration names none, as those of earlier versions."""
+
+
+def task_of(folder: Path) -> str:
+    """The name of the task that a folder's model was trained on, as its configuration says; nothing is loaded.
+
+    Raises:
+        DataError: there is no model, or it is another library's.
+    """
+    configuration, kind = _configuration(model_place(folder)), model_class_of(folder)
+    named: str | None = configuration.get("task")
+    # Folders of earlier versions name no task; which models a task had is known of these alone.
+    return named or ("series-classification" if configuration.get("series") else _TASKS_OF_MODELS[kind.__name__])
+
+
+def _configuration(place: Path) -> dict[str, Any]:
+    configuration: dict[str, Any] = json.loads((place / "config.json").read_text(encoding="utf-8"))
+    return configuration
+
+
 def label_names(folder: Path) -> list[str]:
     """The names of a finished run's classes or labels, in the order of its model's outputs; nothing is loaded."""
-    config = json.loads((model_place(folder) / "config.json").read_text(encoding="utf-8"))
-    named: dict[str, str] = config.get("id2label", {})
+    named: dict[str, str] = _configuration(model_place(folder)).get("id2label", {})
     return [named[number] for number in sorted(named, key=int)]
 
 
@@ -187,7 +196,7 @@ def model_place(folder: Path) -> Path:
 def _is_known(place: Path) -> bool:
     """Whether a model's cells have names here; a contender of a user's own file has one once that is run."""
     try:
-        cells = str(json.loads((place / "config.json").read_text(encoding="utf-8"))["cell"])
+        cells = str(_configuration(place)["cell"])
     except (ValueError, LookupError, TypeError):  # which is said where the model is opened
         return True
     return all(cell.strip().partition(":")[0] in (*CELLS, *BACKBONES) for cell in cells.split(","))

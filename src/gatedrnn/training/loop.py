@@ -8,7 +8,6 @@ from contextlib import ExitStack, nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import cast
 
 import torch
 from accelerate import Accelerator
@@ -17,13 +16,13 @@ from accelerate.utils import set_seed
 from numpy.random import SeedSequence
 from torch import Tensor, nn
 
-from gatedrnn.data import Batch, Examples, TaskData, Windows, load_task, tasks_kept, tokens_in
+from gatedrnn.data import Batch, TaskData, load_task, tasks_kept, tokens_in
 from gatedrnn.data.batches import StepBatches
 from gatedrnn.errors import DataError, Interrupted, NonFiniteLoss, UsageError
 from gatedrnn.locks import sole_writer
 from gatedrnn.machine import processor
-from gatedrnn.models import GatedRNNForForecasting, GatedRNNForSequenceClassification
 from gatedrnn.models.modeling import GatedRNNPreTrainedModel
+from gatedrnn.models.opening import open_model
 from gatedrnn.models.structure import count_parameters, describe_structure
 from gatedrnn.processes import SignalFlag, StopFlag, check_cores, set_by_signals
 from gatedrnn.progress import Progress
@@ -35,7 +34,7 @@ from gatedrnn.training.evaluate import evaluate
 from gatedrnn.training.folder import MetricsLog, RunFolder
 from gatedrnn.training.metrics import Evaluation
 from gatedrnn.training.model import build_model, model_card, write_model
-from gatedrnn.training.objective import objective_of, rows_of
+from gatedrnn.training.objective import rows_of
 from gatedrnn.training.optimise import (
     MovingAverage,
     Plateau,
@@ -45,18 +44,18 @@ from gatedrnn.training.optimise import (
     put_into,
     weights_of,
 )
-from gatedrnn.training.plain_part import begin_from_series, beside_path, beside_smoothers, choose_path_share
-from gatedrnn.training.refit import AGAIN, REFIT, Fitted, TrainAgain, fit_again
 from gatedrnn.training.resources import check_compiler, check_room, compile_kernels
 from gatedrnn.training.result import PlainPart, RunMeasured, RunResult
 from gatedrnn.training.settings import RunSettings
 from gatedrnn.training.sharing import Sharing
-from gatedrnn.training.text_parts import begin_from_texts
+from gatedrnn.training.task import Ending, Further, Trained, task_named
 
 LOG = logging.getLogger("gatedrnn")
 
 
 OnStep = Callable[[Progress], None]
+FURTHER = "refit"
+"""The folder in a run's folder that holds the folders of its further trainings, until it has ended."""
 
 
 @dataclass
@@ -118,47 +117,81 @@ def run(
         TooLarge: the model does not fit into memory.
     """
     check_cores(workers, f"--workers {workers:,}")
-    folder = RunFolder(path)
-    accelerator = accelerator_for(settings)
+
+    def fit(trainer: Trainer, told_of: OnStep | None) -> None:
+        with set_by_signals(stop) as flag:
+            trainer.fit(told_of, flag, workers)
+
     with ExitStack() as held:
-        with accelerator.main_process_first():  # which tokenises, and writes what the others find
-            data = load_task(settings.data)
-            data.train.steps_per_epoch(settings.train.batch_size)  # refuses before anything is written
-            _check_validation(settings, data)
-            check_room(settings, data)
-            if accelerator.is_main_process:
-                if on_notes is not None:
-                    on_notes(data.notes)
-                folder.check_free()
-                held.enter_context(sole_writer(path, wait=wait))
-            folder.claim(settings, data.sources)
-        done = folder.finished()
-        if done is not None:
-            return done
-        compile_kernels([settings])
-        torch.set_num_threads(settings.threads)
-        trackers = held.enter_context(tracked(log if accelerator.is_main_process else (), path, settings))
-        trainer = Trainer(settings, data, folder, accelerator, callbacks, trackers)
-        trainer.resume()
+        trainer = _begun(held, settings, path, wait=wait, on_notes=on_notes, callbacks=callbacks, log=log)
+        if isinstance(trainer, RunResult):
+            return trainer
         if end:
             trainer.end_here()
         else:
-            with set_by_signals(stop) as flag:
-                trainer.fit(on_step, flag, workers)
+            fit(trainer, on_step)
+        # A loop over a list, and no recursion: a further training has no further ones of its own.
+        ending = trainer.ending(on_step)
+        further: dict[str, RunResult] = {}
+        for part in ending.further():
+            further[part.name] = _trained_further(path, part, fit, on_step)
+        return trainer.finish(ending, further)
 
-        def again(other: RunSettings, name: str) -> RunResult:
-            def tell(progress: Progress) -> None:
-                if on_step is not None:
-                    on_step(progress._replace(doing=AGAIN[name]))
 
-            try:
-                return run(other, path / REFIT / name, tell, stop, workers=workers)
-            except Interrupted as error:
-                raise Interrupted(
-                    f"{path}: stopped while it was trained {AGAIN[name]}; kept", error.signal_number
-                ) from error
+def _begun(
+    held: ExitStack, settings: RunSettings, path: Path, *, wait: bool = False,
+    on_notes: Callable[[Sequence[str]], None] | None = None, callbacks: Callbacks = (), log: Sequence[str] = (),
+) -> "Trainer | RunResult":  # fmt: skip
+    """The objects of a run, at the newest checkpoint of its folder, or its result where it has ended.
 
-        return trainer.finish(again, on_step)
+    Args:
+        held: keeps the folder for this process, and the trackers, until it is closed.
+        settings, path, wait, on_notes, callbacks, log: as of `run`.
+    """
+    folder = RunFolder(path)
+    accelerator = accelerator_for(settings)
+    with accelerator.main_process_first():  # which tokenises, and writes what the others find
+        data = load_task(settings.data)
+        data.train.steps_per_epoch(settings.train.batch_size)  # refuses before anything is written
+        _check_validation(settings, data)
+        check_room(settings, data)
+        if accelerator.is_main_process:
+            if on_notes is not None:
+                on_notes(data.notes)
+            folder.check_free()
+            held.enter_context(sole_writer(path, wait=wait))
+        folder.claim(settings, data.sources)
+    done = folder.finished()
+    if done is not None:
+        return done
+    compile_kernels([settings])
+    torch.set_num_threads(settings.threads)
+    trackers = held.enter_context(tracked(log if accelerator.is_main_process else (), path, settings))
+    trainer = Trainer(settings, data, folder, accelerator, callbacks, trackers)
+    trainer.resume()
+    return trainer
+
+
+def _trained_further(
+    path: Path, part: Further, fit: "Callable[[Trainer, OnStep | None], None]", on_step: OnStep | None
+) -> RunResult:  # fmt: skip
+    """The result of a further training of the run in `path`, which is resumed where it was stopped."""
+
+    def tell(progress: Progress) -> None:
+        if on_step is not None:
+            on_step(progress._replace(doing=part.description))
+
+    try:
+        with ExitStack() as held:
+            trainer = _begun(held, part.settings, path / FURTHER / part.name)
+            if isinstance(trainer, RunResult):
+                return trainer
+            fit(trainer, tell)
+            return trainer.finish(Ending(trainer.trained()), {})
+    except Interrupted as error:
+        raise Interrupted(
+            f"{path}: stopped while it was trained {part.description}; kept", error.signal_number
+        ) from error
 
 
 @tasks_kept()
@@ -196,7 +229,7 @@ def with_length(path: Path, change: Mapping[str, int]) -> RunSettings:
             )
         LOG.info("%s: %d steps instead of %d; %d are done", path, new, old, done)
         folder.replace_settings(after)
-        remove_folder(path / REFIT)  # trained for another number of steps
+        remove_folder(path / FURTHER)  # trained for another number of steps
     return after
 
 
@@ -255,9 +288,8 @@ class Trainer:
         set_seed(settings.seed)
         model = build_model(settings, data)
         if checkpoint.newest(folder.checkpoints) is None:  # which would have what is fitted here
-            begin_from_texts(model, settings, data)
-            begin_from_series(model, settings, data)
-        self.objective = objective_of(data, model.config, settings.train)
+            task_named(data.name).begin(model, settings, data)
+        self.objective = task_named(data.name).objective(data, model.config, settings.train)
         if settings.train.gradient_checkpointing:
             model.activation_checkpointing_enable()
         if settings.train.compile:
@@ -371,71 +403,55 @@ class Trainer:
             with denormals_as_zero():
                 self._step(self.batches[first + index], index == 0, self.settings.train.learning_rate)
 
-    def finish(self, train_again: TrainAgain, on_step: OnStep | None = None) -> RunResult:
-        """Test the best weights once (a trial's on validation alone); write the model's folder and the result.
+    def trained(self) -> Trained:
+        """The model with its best weights."""
+        put_into(self.bare, self.best)
+        return Trained(self.settings, self.data, self.bare, self.state.best_step, self.accelerator)
 
-        Args:
-            train_again: trains a forecaster again on more of its data.
-            on_step: told of the test.
-        """
+    def ending(self, on_step: OnStep | None = None) -> Ending:
+        """The end of the run, between its first training and its test; `on_step` is told of it."""
         if on_step is not None and self.accelerator.is_main_process:
             on_step(self._progress(math.nan, "testing"))
+        return task_named(self.data.name).ending()(self.trained())
+
+    def finish(self, ending: Ending, further: Mapping[str, RunResult]) -> RunResult:
+        """Test the run's model once (a trial's on validation alone); write the models' folders and the result.
+
+        Args:
+            ending: what the task does between training and test.
+            further: the results of its further trainings, by name.
+        """
         settings, folder, data = self.settings, self.folder, self.data
-        put_into(self.bare, self.best)
-        fitted: Fitted | None = None
-        if isinstance(self.bare, GatedRNNForForecasting) and not settings.trial:
-            fitted = fit_again(settings, data, self.bare, self.state.best_step, folder.path, train_again)
-        if self._shrinks_to_path():
-            validation = cast(Examples, data.evaluation["validation"])
-            choose_path_share(cast(GatedRNNForSequenceClassification, self.bare), validation, self.accelerator)
-        # After the calibration, so that a run has one validation score: that of the model as it forecasts.
+        kind = type(self.bare)
+        models = {
+            name: open_model(kind, folder.path / FURTHER / name / "model").to(self.bare.device) for name in further
+        }
+        ended = ending.finish(models)
+        # After what is chosen on validation, so that a run has one validation score: that of the model as it answers.
         evaluations = {split: self._evaluate(self.bare, split) for split in data.evaluation if split == "validation"}
         if not settings.trial:
-            tested = self.bare if fitted is None else fitted.tested
             evaluations = {
-                split: evaluations[split] if split in evaluations else self._evaluate(tested, split)
+                split: evaluations[split] if split in evaluations else self._evaluate(ended.tested, split)
                 for split in data.evaluation
             }
-        result = self._result(evaluations, 0.0 if fitted is None else fitted.seconds, self._plain_part())
-        model = self.bare
-        if fitted is not None:
-            final = fitted.final.config
-            model.config.update({"shrinkage": final.shrinkage, "bands": final.bands})
+        seconds = sum(result.measured.training_seconds for result in further.values())
+        result = self._result(evaluations, seconds, ended.plain_part)
         if self.accelerator.is_main_process:
             if not settings.trial:
-                structure, parameters = describe_structure(model, data.steps), count_parameters(model)
+                structure, parameters = describe_structure(self.bare, data.steps), count_parameters(self.bare)
                 card = model_card(settings, data, structure, parameters, result)
-                again = None if fitted is None or fitted.final is self.bare else fitted.final
-                write_model(again or model, data, folder.model, card)
-                if fitted is not None and fitted.tested is not fitted.final:
-                    write_model(fitted.tested, data, folder.tested, card)
+                write_model(ended.final, data, folder.model, card)
+                if ended.tested is not ended.final:
+                    write_model(ended.tested, data, folder.tested, card)
             folder.seal(result, {split: evaluation.outcomes for split, evaluation in evaluations.items()})
-            for done in (folder.checkpoints, folder.path / REFIT):
+            for done in (folder.checkpoints, folder.path / FURTHER):
                 remove_folder(done)  # nothing is left to resume
             told(self.told, "on_end", result)
         self.accelerator.wait_for_everyone()
         return result
 
-    def _shrinks_to_path(self) -> bool:
-        """Whether the answer is a number, with a linear path beside the network, and a validation part for both."""
-        regression = self.bare.config.problem_type == "regression" and self.data.labelled == "sequence"
-        beside = isinstance(self.bare, GatedRNNForSequenceClassification) and self.bare.linear_path is not None
-        return regression and beside and "validation" in self.data.evaluation
-
-    def _plain_part(self) -> PlainPart | None:
-        """The model beside its plain part, on what was held back from the training that it has had."""
-        split = "validation" if "validation" in self.data.evaluation else "test"
-        if self.settings.trial or split not in self.data.evaluation:
-            return None
-        held, model = self.data.evaluation[split], self.bare
-        if isinstance(model, GatedRNNForForecasting) and self.settings.train.calibrate:
-            return beside_smoothers(model, split, cast(Windows, held), self.accelerator)
-        if isinstance(model, GatedRNNForSequenceClassification) and model.linear_path is not None:
-            return beside_path(model, split, cast(Examples, held), self.accelerator)
-        return None
-
     def _evaluate(self, model: GatedRNNPreTrainedModel, split: str) -> Evaluation:
-        return evaluate(model, self.data.evaluation[split], self.accelerator)
+        return evaluate(model, self.data, split, self.accelerator)
 
     def _result(self, evaluations: dict[str, Evaluation], further: float, plain: PlainPart | None) -> RunResult:
         """The result of the whole run, with seconds of further training."""
@@ -528,7 +544,7 @@ class Trainer:
                 if last or state.step == self.total:
                     state.best_step, self.best = state.step, weights_of(self.bare)
                 return
-            scores = evaluate(self.bare, validation, self.accelerator).scores
+            scores = evaluate(self.bare, self.data, "validation", self.accelerator).scores
             self._check_finite("validation loss", scores.loss)
             rank = list(self.objective.metric.rank(scores))
             state.waited += 1

@@ -5,22 +5,18 @@ from typing import Protocol, cast
 
 import numpy as np
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy, mse_loss
 
-from gatedrnn.data import SERIES, Batch, Examples, Lanes, TaskData, Windows
+from gatedrnn.data import Batch, Examples, TaskData
 from gatedrnn.errors import DataError
-from gatedrnn.models import GatedRNNCache, GatedRNNConfig
-from gatedrnn.records import naming
+from gatedrnn.models import GatedRNNConfig
 from gatedrnn.training.result import Metric
 from gatedrnn.training.settings import TrainSettings
 
 _LOWER_IS_BETTER = ("log_loss", "scaled_mae", "perplexity", "mase")
 ENOUGH = 50
-"""Examples, or windows, of a validation by which weights are chosen, where files of series are small: an accuracy of so
-many has a standard error of 0.05."""
+"""Examples of a validation by which weights are chosen: an accuracy of so many has a standard error of 0.05."""
 
 
 class Objective(Protocol):
@@ -51,7 +47,7 @@ class Objective(Protocol):
         ...
 
 
-class _Stateless:
+class Stateless:
     """An objective that carries nothing from batch to batch: nothing of it is in a checkpoint."""
 
     takes_last = False
@@ -66,7 +62,7 @@ class _Stateless:
         pass
 
 
-class Classification(_Stateless):
+class Classification(Stateless):
     """Cross-entropy of labels of sequences or steps.
 
     Args:
@@ -94,7 +90,7 @@ class Classification(_Stateless):
         return _weighted(losses, votes.shape[:-1], batch) / (items * len(votes))
 
 
-class SeveralLabels(_Stateless):
+class SeveralLabels(Stateless):
     """Binary cross-entropy of each label that a row may have, in the mean over labels.
 
     Args:
@@ -119,7 +115,7 @@ class SeveralLabels(_Stateless):
         return _weighted(losses, votes.shape, batch) / (items * len(votes))
 
 
-class Regression(_Stateless):
+class Regression(Stateless):
     """Squared error of one number a sequence, in units of the labels' deviation where it is known."""
 
     def __init__(self, config: GatedRNNConfig, metric: Metric) -> None:
@@ -133,19 +129,6 @@ class Regression(_Stateless):
         off = ((votes[..., 0] - batch["labels"]) / self.unit).float()
         losses = mse_loss(off, torch.zeros_like(off), reduction=_reduction(batch))
         return _weighted(losses, off.shape, batch) / (items * len(votes))
-
-
-class Quantiles(_Stateless):
-    """Pinball loss of the quantiles of every forecast of a window; windows count alike, whatever labels are missing."""
-
-    def __init__(self, origins: int, metric: Metric, takes_last: bool) -> None:
-        self.origins, self.metric, self.takes_last = origins, metric, takes_last
-
-    def count(self, batch: Batch) -> int:
-        return len(batch["labels"])
-
-    def loss(self, model: nn.Module, batch: Batch, items: int) -> Tensor:
-        return model(**batch, origins=self.origins, skip_quantiles=True).loss * (len(batch["labels"]) / items)
 
 
 def _votes(model: nn.Module, batch: Batch) -> Tensor:
@@ -169,81 +152,31 @@ def _weighted(losses: Tensor, shape: torch.Size, batch: Batch) -> Tensor:
     return (losses.view(shape) * weights.view(1, -1, *[1] * (len(shape) - 2))).sum()
 
 
-class NextToken:
-    """Cross-entropy of the next token.
-
-    Args:
-        config: of the model.
-        metric: by which the best weights are chosen.
-        carries: whether each row goes on where it ended in the batch before: its state is carried, without its history.
-    """
-
-    takes_last = False
-
-    def __init__(self, config: GatedRNNConfig, metric: Metric, carries: bool) -> None:
-        self.config, self.metric, self.carries = config, metric, carries
-        self.carry: GatedRNNCache | None = None
-
-    def count(self, batch: Batch) -> int:
-        return batch["shift_labels"].numel()
-
-    def loss(self, model: nn.Module, batch: Batch, items: int) -> Tensor:
-        output = model(**batch, past_key_values=self.carry, use_cache=self.carries, num_items_in_batch=items,
-                       skip_logits=True)  # fmt: skip
-        if self.carries:
-            self.carry = output.past_key_values.detached()
-        return output.loss
-
-    def begin(self) -> None:
-        self.carry = None
-
-    def save(self, into: Path, rank: int) -> None:
-        if self.carry is not None:
-            with naming(into / self._file(rank), SafetensorError):
-                save_file(self.carry.tensors(), into / self._file(rank))
-
-    def load(self, folder: Path, rank: int, ranks: int) -> None:
-        count = len(list(folder.glob(self._file("*"))))
-        pieces = [load_file(folder / self._file(number)) for number in range(count)]
-        self.carry = None if not pieces else GatedRNNCache.of_tensors(self.config, _shared_anew(pieces, rank, ranks))
-
-    @staticmethod
-    def _file(rank: int | str) -> str:
-        return f"carry-{rank}.safetensors"
-
-
 def metric_of(data: TaskData) -> Metric:
-    """The score of a task."""
-    examples = data.evaluation.get("validation", data.train)
-    name = {"next": "perplexity", "future": "mase"}.get(data.labelled, "accuracy")
-    if isinstance(examples, Examples) and examples.are_numbers and not examples.within:
-        name = "scaled_mae"
-    if isinstance(examples, Examples) and examples.metric is not None:
-        name = examples.metric
+    """The score by which the best weights are chosen."""
+    name = data.evaluation["validation"].score if "validation" in data.evaluation else data.train.score
     return Metric.model_validate({"name": name, "higher_is_better": name not in _LOWER_IS_BETTER})
 
 
-def objective_of(data: TaskData, config: GatedRNNConfig, train: TrainSettings) -> Objective:
-    """The one that fits the labels of the data.
+def labelled_objective(
+    data: TaskData, config: GatedRNNConfig, train: TrainSettings, takes_last: bool = False
+) -> Objective:
+    """The loss that fits the labels of examples: classes, several labels, or numbers.
+
+    Args:
+        takes_last: whether the last weights are taken where labels are classes.
 
     Raises:
         DataError: classes shall be balanced whose examples are drawn without end.
     """
     metric = metric_of(data)
-    if data.labelled == "next":
-        return NextToken(config, metric, carries=isinstance(data.train, Lanes))
-    validation = data.evaluation.get("validation")
-    if isinstance(data.train, Windows):
-        few = validation is not None and len(cast(Windows, validation)) < ENOUGH
-        return Quantiles(data.train.origins, metric, few)
     if config.problem_type == "regression":
         return Regression(config, metric)
     if config.problem_type == "multi_label_classification":
         balance = None if train.class_weight is None else balancing(data)
         return SeveralLabels(train.label_smoothing, metric, balance)
-    few = data.name == SERIES and validation is not None and len(cast(Examples, validation)) < ENOUGH
     weights = None if train.class_weight is None else _balanced(data, config.num_labels)
-    return Classification(train.label_smoothing, metric, weights, few)
+    return Classification(train.label_smoothing, metric, weights, takes_last)
 
 
 def _balanced(data: TaskData, classes: int) -> Tensor:
@@ -264,16 +197,9 @@ def balancing(data: TaskData) -> Tensor:
 
 def rows_of(batch: Batch, rank: int, ranks: int, device: torch.device) -> Batch:
     """The rows of a batch that are this process's share."""
-    return {name: tensor[_share(len(tensor), rank, ranks)].to(device) for name, tensor in batch.items()}
+    return {name: tensor[share_of(len(tensor), rank, ranks)].to(device) for name, tensor in batch.items()}
 
 
-def _share(rows: int, rank: int, ranks: int) -> slice:
+def share_of(rows: int, rank: int, ranks: int) -> slice:
+    """The rows, out of so many, that are the share of process `rank` of `ranks`."""
     return slice(rows * rank // ranks, rows * (rank + 1) // ranks)
-
-
-def _shared_anew(pieces: list[dict[str, Tensor]], rank: int, ranks: int) -> dict[str, Tensor]:
-    """Tensors of rows that some processes have kept, each its share, as this process's share among `ranks`."""
-    if len(pieces) == ranks:
-        return pieces[rank]
-    rows = {name: torch.cat([piece[name] for piece in pieces]) for name, tensor in pieces[0].items() if tensor.dim()}
-    return pieces[0] | {name: whole[_share(len(whole), rank, ranks)] for name, whole in rows.items()}

@@ -1,112 +1,55 @@
 """The plain part of a model: a linear path fitted before the network is trained, and what the network adds to it."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple, cast
 
 import numpy as np
 import torch
 from accelerate import Accelerator
-from scipy.optimize import minimize_scalar
-from scipy.special import log_softmax
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
-from gatedrnn.data import Examples, TaskData, Windows
-from gatedrnn.models import GatedRNNForForecasting, GatedRNNForSequenceClassification
-from gatedrnn.models.linear_path import LinearPath
-from gatedrnn.models.modeling import GatedRNNPreTrainedModel
-from gatedrnn.models.random_convolutions import ConvolutionPath
-from gatedrnn.training.evaluate import evaluate
+from gatedrnn.data import Examples
+from gatedrnn.models import GatedRNNForSequenceClassification
 from gatedrnn.training.outcomes import Outcomes, difference_of, of_rows
-from gatedrnn.training.refit import SHRINKAGES, least_with_penalty
 from gatedrnn.training.result import Measure, PlainPart
-from gatedrnn.training.settings import RunSettings
 from gatedrnn.training.sharing import in_turns
+from gatedrnn.training.task import Trained
 
-PENALTIES = np.logspace(-3, 3, 10)
-"""The penalties of the ridge, chosen by leaving one out."""
-MAX_ROWS = 5000
-"""Series that are fitted, drawn where there are more: memory and time grow with their square."""
-_SHARPEST = 16.0
-"""Largest factor from a ridge's answers, which are about -1 and 1, to logits: where all are right when left out, no
-likelihood bounds it."""
-_FLAT = 1e-4
-"""A feature that deviates by less over the training series distinguishes them by rounding alone."""
-
-
-def begin_from_series(model: GatedRNNPreTrainedModel, run: RunSettings, data: TaskData) -> None:
-    """Fit the convolutions' path of a model of series, if it has one; a function of the training series and the
-    seed alone."""
-    path = getattr(model, "linear_path", None)
-    if isinstance(path, ConvolutionPath):
-        fit_convolution_path(path, cast(Examples, data.train), run.seed)
+SHRINKAGES = (0.0, 0.25, 0.5, 0.75, 1.0)
+"""Weights of a plain part's answer beside the network's."""
+_PENALTY = 0.05
+"""A part of the error for each unit of distance from the weight that is expected: models choose by chance too."""
+_FEW, _MANY = 1.0, 0.25
+"""The weights expected of a model with hardly an example to choose by, and of one with `ENOUGH_EXAMPLES`: on panels of
+M1 and M3 a fourth was best or nearly so, whatever a validation part of some hundred series said."""
+ENOUGH_EXAMPLES = 100
 
 
-@torch.no_grad()
-def fit_convolution_path(path: ConvolutionPath, examples: Examples, seed: int) -> None:
-    """Draw the convolutions, and fit a ridge on their features to the labels: numbers, or -1 or 1 for each class.
+def least_with_penalty(means: Sequence[float], examples: int) -> int:
+    """The index in `SHRINKAGES` of the smallest mean error of so many independent examples, with a penalty on what is
+    not expected: few must speak for the network, many against it."""
+    expected = _FEW + (_MANY - _FEW) * min(1.0, examples / ENOUGH_EXAMPLES)
+    costs = [
+        mean * (1 + _PENALTY * abs(shrinkage - expected)) for mean, shrinkage in zip(means, SHRINKAGES, strict=True)
+    ]
+    return int(np.argmin(costs))
 
-    Its penalty is the one under which each series, left out, has the smallest error: a ridge has the answers with each
-    row left out in closed form. Those of classes are scaled so that the labels are likeliest.
 
-    Args:
-        path: what is fitted.
-        examples: of training, with a class or a number each.
-        seed: of the run.
+def end_beside_path(trained: Trained) -> PlainPart | None:
+    """Choose how far the answer is that of the linear path, where both are numbers; and score the path alone.
+
+    None of a model without such a path, of a trial, or without a part that was held back.
     """
-    from sklearn.linear_model import RidgeCV
-    from sklearn.preprocessing import StandardScaler
-
-    generator = torch.Generator().manual_seed(seed)
-    rows = torch.randperm(len(examples), generator=generator)[:MAX_ROWS].numpy()
-    like = path.weight
-    series = [path.scaled(torch.from_numpy(examples.inputs[row])[None], None).float() for row in rows]
-    path.convolutions.fit(series, generator)
-    labels, features = examples.labels[rows], _features(path, examples, rows)
-    scaler = StandardScaler().fit(features)
-    deviation = np.where(scaler.scale_ > _FLAT, scaler.scale_, np.inf)
-    numbers = examples.are_numbers
-    targets = labels[:, None] if numbers else np.where(np.arange(len(like)) == labels[:, None], 1.0, -1.0)
-    ridge = RidgeCV(PENALTIES, scoring="neg_mean_squared_error", store_cv_results=True)
-    weights = None if examples.weights is None else examples.weights[rows]
-    ridge.fit((features - scaler.mean_) / deviation, targets, sample_weight=weights)
-    left_out = ridge.cv_results_[..., list(PENALTIES).index(ridge.alpha_)]
-    weight = ridge.coef_ / deviation
-    factor = 1.0 if numbers else _sharpness(left_out, labels)
-    path.weight.copy_(torch.from_numpy(factor * weight))
-    path.bias.copy_(torch.from_numpy(factor * (ridge.intercept_ - weight @ scaler.mean_)))
-
-
-def _features(path: ConvolutionPath, examples: Examples, rows: np.ndarray) -> np.ndarray:
-    """(rows, features), float64."""
-    read = np.empty((len(rows), path.convolutions.size))
-    place = {row: number for number, row in enumerate(rows.tolist())}
-    for batch_rows in examples.evaluation_rows():
-        chosen = np.array([row for row in batch_rows.tolist() if row in place], dtype=np.int64)
-        if len(chosen):
-            batch = examples.collate(chosen)
-            mask: Tensor | None = batch.get("attention_mask")
-            features = path.features(batch["input_values"], None if mask is None else mask.bool())
-            read[[place[row] for row in chosen.tolist()]] = features.double().numpy()
-    return read
-
-
-def _sharpness(answers: np.ndarray, labels: np.ndarray) -> float:
-    """The factor, at most `_SHARPEST`, by which answers (rows, classes) are the likeliest logits of the labels."""
-
-    def loss(logarithm: float) -> float:
-        likelihoods = log_softmax(np.exp(logarithm) * answers, axis=1)
-        return -float(likelihoods[np.arange(len(labels)), labels].mean())
-
-    return float(np.exp(minimize_scalar(loss, bounds=(-3.0, np.log(_SHARPEST)), method="bounded").x))
-
-
-TEXTS, SERIES, FORECASTS = (
-    "TF-IDF with logistic regression",
-    "random convolutions with a linear model",
-    "smoothers",
-)
-"""The plain parts."""
+    model, data, split = trained.model, trained.data, trained.unseen_split
+    if not isinstance(model, GatedRNNForSequenceClassification) or model.linear_path is None:
+        return None
+    if model.config.problem_type == "regression" and "validation" in data.evaluation:
+        choose_path_share(model, cast(Examples, data.evaluation["validation"]), trained.accelerator)
+    if trained.settings.trial or split is None:
+        return None
+    return beside_path(model, split, cast(Examples, data.evaluation[split]), trained.accelerator)
 
 
 class _Losses(NamedTuple):
@@ -162,10 +105,10 @@ def beside_path(
         whole[rows], alone[rows] = losses
     model.train(was_training)
     ones = np.ones(len(examples))
-    name = TEXTS if isinstance(model.linear_path, LinearPath) else SERIES
+    assert model.linear_path is not None
     metric: Measure = "mean squared error" if examples.are_numbers else "log loss"
     both = (replace(of_rows(losses, ones), groups=examples.groups) for losses in (whole, alone))
-    return _beside(name, split, metric, *both)
+    return plain_part_of(model.linear_path.title, split, metric, *both)
 
 
 def _loss(answers: Tensor, labels: Tensor, examples: Examples) -> Tensor:
@@ -177,21 +120,8 @@ def _loss(answers: Tensor, labels: Tensor, examples: Examples) -> Tensor:
     return cross_entropy(answers, labels, reduction="none")
 
 
-def beside_smoothers(
-    model: GatedRNNForForecasting, split: str, windows: Windows, accelerator: Accelerator
-) -> PlainPart:  # fmt: skip
-    """A forecaster beside the smoothers that it begins with, by the scaled errors of a part that it was not trained
-    on."""
-    shrinkage = model.config.shrinkage
-    whole = evaluate(model, windows, accelerator).outcomes
-    model.config.shrinkage = 1.0
-    alone = evaluate(model, windows, accelerator).outcomes
-    model.config.shrinkage = shrinkage
-    name = FORECASTS if model.config.known_regression is None else f"{FORECASTS} with a regression on known columns"
-    return _beside(name, split, "MASE", whole, alone)
-
-
-def _beside(name: str, split: str, metric: Measure, whole: Outcomes, alone: Outcomes) -> PlainPart:
+def plain_part_of(name: str, split: str, metric: Measure, whole: Outcomes, alone: Outcomes) -> PlainPart:
+    """The record of a plain part: a model's outcomes on a split beside those of the part alone."""
     low, high = difference_of(whole, alone)
     return PlainPart(
         name=name, split=split, metric=metric, score=whole.rate, alone=alone.rate, low=low, high=high,

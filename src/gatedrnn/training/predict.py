@@ -15,27 +15,16 @@ from transformers import PreTrainedTokenizerFast
 
 from gatedrnn.data import Examples
 from gatedrnn.data.files import labels_in_column, texts_in_column, with_names
-from gatedrnn.data.frames import OnDisk, typed
-from gatedrnn.data.labels import (
-    SEPARATOR,
-    as_trained,
-    check_as_many,
-    several_in_column,
-    several_in_columns,
-    tags_in_column,
-    words_in_column,
-)
-from gatedrnn.data.series.files import Reading, check_alike, check_float32, read_series
-from gatedrnn.data.series.task import gaps_of, labels_as_numbers
-from gatedrnn.data.text import encode_texts, encode_words, step_labels
+from gatedrnn.data.frames import typed
+from gatedrnn.data.labels import SEPARATOR, as_trained, several_in_column, several_in_columns
+from gatedrnn.data.text import encode_texts
 from gatedrnn.errors import DataError
-from gatedrnn.models import GatedRNNForForecasting
 from gatedrnn.models.configuration import GatedRNNConfig
+from gatedrnn.models.opening import Finished
 from gatedrnn.records import Json
 from gatedrnn.tables.files import read_table, said_columns
 from gatedrnn.tables.options import recorded_dialect
 from gatedrnn.tables.table import Table, type_named
-from gatedrnn.training.finished import Finished
 
 IGNORED = -100
 SEVERAL = "multi_label_classification"
@@ -62,8 +51,8 @@ class Rows(NamedTuple):
 
 
 def read_labelled_rows(
-    finished: Finished, file: Path, text_column: str | None, label_column: Sequence[str], data_root: Path | None = None,
-    *, labelled: bool, texts: list[str] | None = None,
+    finished: Finished, file: Path, text_column: str | None, label_column: Sequence[str], *, labelled: bool,
+    texts: list[str] | None = None,
 ) -> Rows:  # fmt: skip
     """The rows of a CSV, TSV, JSON-lines or Parquet file.
 
@@ -75,7 +64,6 @@ def read_labelled_rows(
         finished: the model that shall read them.
         file: where they are.
         text_column, label_column: other names than those; no name of a label for those, several for columns of 0 and 1.
-        data_root: folder of the files that a table names; the table's own if None.
         labelled: whether labels are read.
         texts: of the column `text_column`, in the place of a file.
 
@@ -85,59 +73,30 @@ def read_labelled_rows(
     config, tokenizer = finished.model.config, finished.tokenizer
     if texts is not None and tokenizer is None:
         raise DataError("this model reads numbers, and these are texts; give what it was trained on")
-    if config.series is not None:
-        return _series_rows(finished, config.series, file, label_column, data_root, labelled)
     dialect = recorded_dialect({} if tokenizer is None else tokenizer.init_kwargs)
     data = Table({str(text_column): texts}) if texts is not None else read_table(file, dialect)
     place, notes = str(file), list[str]()
     if not len(data):
         raise DataError(f"{place}: there are columns but no rows")
     if tokenizer is not None:
-        recorded = _recorded(tokenizer, "text_column", "text")
+        recorded = recorded_column(tokenizer, "text_column", "text")
         data = data if text_column is not None else with_names(data, place, recorded)
-        column = _column(data, place, "text", text_column, [recorded])
-        if finished.labelled == "step":
-            return _tagged_rows(finished, data, file, column, label_column, labelled)
+        column = column_to_read(data, place, "text", text_column, [recorded])
         longest = min(tokenizer.model_max_length, 1 << 40)  # transformers' number for no limit fits no slice
         inputs = encode_texts(tokenizer, texts_in_column(data, place, column), longest, file.name, notes)
     else:
         name = "input_values" if config.vocab_size is None else "input_ids"
-        column = _column(data, place, "text", text_column, [name])
+        column = column_to_read(data, place, "text", text_column, [name])
         inputs = [_sequence(value, config, f"{place}: row {n}") for n, value in enumerate(data[column], start=1)]
     labels, roles = None, dict[str, str | list[str]]({"text" if tokenizer is not None else "input": column})
     if labelled:
-        columns = _label_columns(finished, data, place, label_column)
+        columns = label_columns(finished, data, place, label_column)
         roles["label"] = columns
         labels = _labels(finished, data, place, columns, inputs)
     return Rows(data, inputs, labels, [said_columns(file.name, roles, data.column_names), *notes])
 
 
-def _tagged_rows(
-    finished: Finished, data: Table, file: Path, column: str, label_column: Sequence[str], labelled: bool
-) -> Rows:
-    """Rows of words."""
-    tokenizer, place, notes = finished.tokenizer, str(file), list[str]()
-    assert tokenizer is not None
-    words = words_in_column(data, place, column)
-    inputs, firsts = encode_words(tokenizer, words, tokenizer.model_max_length, file.name, notes)
-    begins = [
-        np.pad(first, (0, len(row) - len(first)), constant_values=-1) for first, row in zip(firsts, words, strict=True)
-    ]
-    labels, roles = None, {"words": column}
-    if labelled:
-        (roles["tags"],) = _label_columns(finished, data, place, label_column)
-        tags = tags_in_column(data, place, roles["tags"])
-        check_as_many(words, tags, place, column, roles["tags"])
-        names = class_names(finished.model.config)
-        tags = [tuple(as_trained(row_tags, names)) for row_tags in tags]
-        for row, row_tags in enumerate(tags, start=1):
-            _check_known([tag for tag in row_tags if tag != str(IGNORED)], names, f"{place}: row {row}")
-        every = step_labels(tags, names, inputs, firsts)
-        labels = [label[: len(tokens)] for label, tokens in zip(every, inputs, strict=True)]
-    return Rows(data, inputs, labels, [said_columns(file.name, roles, data.column_names), *notes], words=begins)
-
-
-def _check_known(labels: Sequence[str], names: Sequence[str], place: str) -> None:
+def check_known(labels: Sequence[str], names: Sequence[str], place: str) -> None:
     """Check that a model knows the labels of a row.
 
     Raises:
@@ -150,35 +109,7 @@ def _check_known(labels: Sequence[str], names: Sequence[str], place: str) -> Non
         )
 
 
-def _series_rows(
-    finished: Finished, how: dict[str, Any], file: Path, label_column: Sequence[str], data_root: Path | None,
-    labelled: bool,
-) -> Rows:  # fmt: skip
-    """The series of a file, read as those of training; a row of the table that is written is the name of one."""
-    recorded = {name: value for name, value in how.items() if name in Reading._fields}
-    recorded |= {
-        "missing": tuple(recorded.get("missing", ())),
-        "data_root": data_root,
-        "dialect": recorded_dialect(how),
-    }
-    reading = Reading(**recorded | ({} if not label_column else {"label_column": one_column(label_column)}))
-    series = read_series(file, reading, channels=how["channels"], labelled=labelled)
-    check_alike(series, how["channels"], how.get("rate"), how.get("unit"), str(file))
-    config = finished.model.config
-    if config.channel_means is not None and config.channel_deviations is not None:
-        check_float32(series, config.channel_means, config.channel_deviations, str(file))
-    data = Table({series.column: series.places if series.names is None else series.names}, types=series.types)
-    if (series.times is None) != (finished.model.config.gap_unit is None):
-        raise DataError(f"{file}: the model was trained on series at uneven times, or this file has them: not both")
-    gaps = None if series.times is None else [gaps_of(times) for times in series.times]
-    notes = [note for note in (series.said, series.without_values()) if note]
-    if finished.model.config.problem_type == "regression":
-        return Rows(data, series.values, list(labels_as_numbers(series)) if labelled else None, notes, gaps)
-    labels = _numbered(series.labels, series.places, finished.model.config, str(file)) if labelled else None
-    return Rows(data, series.values, labels, notes, gaps)
-
-
-def _numbered(labels: Sequence[str], places: Sequence[str], config: GatedRNNConfig, file: str) -> list[np.ndarray]:
+def numbered(labels: Sequence[str], places: Sequence[str], config: GatedRNNConfig, file: str) -> list[np.ndarray]:
     """The numbers of the classes of some rows, () each.
 
     Raises:
@@ -187,40 +118,12 @@ def _numbered(labels: Sequence[str], places: Sequence[str], config: GatedRNNConf
     names = class_names(config)
     labels = as_trained(labels, names)
     for label, place in zip(labels, places, strict=True):
-        _check_known([label], names, f"{file}: {place}")
+        check_known([label], names, f"{file}: {place}")
     numbers = {name: number for number, name in enumerate(names)}
     return [np.array(numbers[label]) for label in labels]
 
 
-def rows_of_series(finished: Finished, series: list[np.ndarray], labels: Sequence[str] | None = None) -> Rows:
-    """Series in memory, with their labels where these are given.
-
-    Args:
-        series: each (time, channels).
-        labels: of each, a class or a number, as text.
-
-    Raises:
-        DataError: the model reads no series, or those of other channels or at uneven times; or a label is unknown.
-    """
-    config = finished.model.config
-    if config.series is None:
-        raise DataError("this model was not trained on series of numbers; give what it reads")
-    if config.gap_unit is not None:
-        raise DataError("this model reads series at uneven times; give a table with a column of times")
-    channels = len(cast(list[str], config.series["channels"]))
-    if series and series[0].shape[1] != channels:
-        raise DataError(f"the series have {series[0].shape[1]} channels, those of training had {channels}")
-    if labels is not None and len(labels) != len(series):
-        raise DataError(f"there are {len(series):,} series and {len(labels):,} labels")
-    data, known, places = Table({"series": list(range(len(series)))}), None, _rows_of(labels or ())
-    if labels is not None and config.problem_type == "regression":
-        known = [np.array(_number(label, f"the data: {place}")) for label, place in zip(labels, places, strict=True)]
-    elif labels is not None:
-        known = _numbered(labels, places, config, "the data")
-    return Rows(data, series, known, [])
-
-
-def _rows_of(labels: Sequence[str]) -> list[str]:
+def row_names(labels: Sequence[str]) -> list[str]:
     return [f"row {row}" for row in range(1, len(labels) + 1)]
 
 
@@ -235,46 +138,6 @@ class Predicted(NamedTuple):
     """The types of columns, as far as the data and the labels of training tell them."""
 
 
-def predicted_columns(
-    finished: Finished, held: OnDisk, text_column: str | None, data_root: Path | None, *, plain_part: bool = False
-) -> Predicted:  # fmt: skip
-    """The columns of some data with those that a model adds to them; of forecasts, the steps that come after them.
-
-    Args:
-        plain_part: take the model's smoothers or its linear path alone, without the network, from now on.
-
-    Raises:
-        DataError: the model is a language model, it has no plain part, or the data cannot be read or do not fit it.
-    """
-    config = finished.model.config
-    if finished.labelled == "next":
-        raise DataError(
-            "this is a language model, which predicts tokens and no labels; `gatedrnn evaluate` scores a text, "
-            "`gatedrnn generate` writes one"
-        )
-    if plain_part:
-        if finished.labelled != "future" and getattr(finished.model, "linear_path", None) is None:
-            raise DataError("this model has no linear path beside its network; leave --baseline out")
-        config.update({"shrinkage" if finished.labelled == "future" else "path_share": 1.0})
-    if finished.labelled == "future":
-        if held.series is not None or held.texts is not None:
-            raise DataError("this model forecasts a table with a column of times; give one")
-        from gatedrnn.training.forecasts import forecast_of_file  # brings pandas, which no other prediction needs
-
-        columns, notes, types = forecast_of_file(cast(GatedRNNForForecasting, finished.model), held.file)
-        return Predicted(Table(columns), {}, notes, types)
-    if held.series is not None:
-        rows = rows_of_series(finished, held.series)
-    else:
-        column = text_column or held.text_column
-        rows = read_labelled_rows(finished, held.file, column, (), data_root, labelled=False, texts=held.texts)
-    added = prediction_columns(finished, outputs_of(finished, rows.inputs, rows.gaps))
-    types = {name: kind for name, kind in rows.data.types.items() if name not in rows.data.class_names}
-    if config.label_type is not None:
-        types[PREDICTION] = type_named(config.label_type)
-    return Predicted(rows.data, added if rows.words is None else word_columns(added, rows.words), rows.notes, types)
-
-
 @torch.no_grad()
 def outputs_of(finished: Finished, inputs: list[np.ndarray], gaps: list[np.ndarray] | None = None) -> list[np.ndarray]:
     """The model's output for each row, in their order: (labels,), or (time, labels) for a label at every step."""
@@ -285,7 +148,7 @@ def outputs_of(finished: Finished, inputs: list[np.ndarray], gaps: list[np.ndarr
         del batch["labels"]
         logits = finished.model(**batch).logits.double().numpy()
         for row, output in zip(rows, logits, strict=True):
-            outputs[row] = output[: len(inputs[row])] if finished.labelled == "step" else output
+            outputs[row] = output if finished.model.pools else output[: len(inputs[row])]
     return outputs
 
 
@@ -339,28 +202,12 @@ def prediction_columns(finished: Finished, outputs: list[np.ndarray]) -> dict[st
     }
 
 
-def word_columns(added: dict[str, list[Json]], words: list[np.ndarray]) -> dict[str, list[Json]]:
-    """Columns of lists with an entry a step as such with an entry a word: that of its first step; nothing of words that
-    were cut off.
-
-    Args:
-        words: of each row the step at which each word begins, -1 of those that were cut off.
-    """
-    return {
-        name: [
-            [None if step < 0 else row[step] for step in steps.tolist()]
-            for row, steps in zip(cast(list[list[Json]], column), words, strict=True)
-        ]
-        for name, column in added.items()
-    }
-
-
-def _recorded(tokenizer: PreTrainedTokenizerFast, name: str, otherwise: str) -> str:
+def recorded_column(tokenizer: PreTrainedTokenizerFast, name: str, otherwise: str) -> str:
     """The name of a column in training; models of earlier versions do not have it."""
     return str(tokenizer.init_kwargs.get(name, otherwise))
 
 
-def _column(data: Table, place: str, what: str, asked: str | None, usual: list[str]) -> str:
+def column_to_read(data: Table, place: str, what: str, asked: str | None, usual: list[str]) -> str:
     """The column to read: the one asked for, or that of training.
 
     Raises:
@@ -411,16 +258,16 @@ def one_column(columns: Sequence[str]) -> str:
     return columns[0]
 
 
-def _label_columns(finished: Finished, data: Table, place: str, asked: Sequence[str]) -> list[str]:
+def label_columns(finished: Finished, data: Table, place: str, asked: Sequence[str]) -> list[str]:
     """The columns that labels are read from: those asked for, or those of training."""
     config, tokenizer = finished.model.config, finished.tokenizer
     trained = None if tokenizer is None else tokenizer.init_kwargs.get("label_column", "label")
     several = config.problem_type == SEVERAL and (len(asked) > 1 or (not asked and isinstance(trained, list)))
     if several:
         columns = list(asked) or cast(list[str], trained)
-        return [_column(data, place, "label", None, [column]) for column in columns]
+        return [column_to_read(data, place, "label", None, [column]) for column in columns]
     usual = ["labels", "label"] if trained is None else [trained] if isinstance(trained, str) else []
-    return [_column(data, place, "label", one_column(asked) if asked else None, usual)]
+    return [column_to_read(data, place, "label", one_column(asked) if asked else None, usual)]
 
 
 def _labels(
@@ -431,7 +278,7 @@ def _labels(
         several = len(columns) > 1
         sets = several_in_columns(data, place, columns) if several else several_in_column(data, place, column)
         return _indicators(sets, class_names(config), place)
-    if finished.labelled == "step":
+    if not finished.model.pools:
         names = {name: number for number, name in enumerate(class_names(config))}
         return [
             _step_labels(value, names, len(steps), f"{place}: row {row}")
@@ -439,8 +286,8 @@ def _labels(
         ]
     labels, _ = labels_in_column(data, place, column)
     if config.problem_type == "regression":
-        return [np.array(_number(label, f"{place}: row {row}")) for row, label in enumerate(labels, start=1)]
-    return _numbered(labels, _rows_of(labels), config, place)
+        return [np.array(label_number(label, f"{place}: row {row}")) for row, label in enumerate(labels, start=1)]
+    return numbered(labels, row_names(labels), config, place)
 
 
 def _step_labels(value: Any, names: dict[str, int], steps: int, place: str) -> np.ndarray:
@@ -466,12 +313,12 @@ def _indicators(sets: list[tuple[str, ...]], names: list[str], place: str) -> li
     """The indicators of each row, (labels,): 1 for each label that it has, 0 for all others."""
     rows = []
     for row, labels in enumerate((as_trained(labels, names) for labels in sets), start=1):
-        _check_known(labels, names, f"{place}: row {row}")
+        check_known(labels, names, f"{place}: row {row}")
         rows.append(np.array([float(name in labels) for name in names]))
     return rows
 
 
-def _number(label: str, place: str) -> float:
+def label_number(label: str, place: str) -> float:
     try:
         number = float(label)
     except ValueError:

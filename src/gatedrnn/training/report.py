@@ -12,17 +12,17 @@ from scipy.special import expit
 
 from gatedrnn import manifest
 from gatedrnn.data import Examples, TaskData
-from gatedrnn.pages import COLOURS, GREY, environment_rows, write_page
+from gatedrnn.pages import COLOURS, environment_rows, write_page
 from gatedrnn.records import environment, read_json, written_beside
-from gatedrnn.training.finished import data_of, label_names, open_finished
+from gatedrnn.training.finished import data_of, label_names, open_finished, task_of
 from gatedrnn.training.folder import RunFolder, read_metrics
-from gatedrnn.training.forecasts import Drawn, Forecasts
 from gatedrnn.training.metrics import classes_of
 from gatedrnn.training.model import scores_in_words
 from gatedrnn.training.outcomes import Outcomes
 from gatedrnn.training.predict import class_names, label_of, log_probabilities, outputs_of
 from gatedrnn.training.result import Record, RunResult, Standing, read_record
 from gatedrnn.training.score import outcomes_of
+from gatedrnn.training.task import task_named
 
 SHOWN = 6
 _MAX_READ = 1000
@@ -67,7 +67,7 @@ def write_hardest(path: Path) -> Hardest | None:
     folder = RunFolder(path)
     data = data_of(folder)
     test = data.evaluation.get("test")
-    if not isinstance(test, Examples) or data.labelled != "sequence" or not _can_be_shown(data, test):
+    if not isinstance(test, Examples) or test.of_steps or not _can_be_shown(data, test):
         return None
     worst = _may_be_hardest(test, outcomes_of(path, data)["test"])
     finished = open_finished(path)
@@ -130,71 +130,6 @@ def _values(series: np.ndarray) -> list[list[float | None]]:
     return [[None if np.isnan(value) else float(value) for value in channel] for channel in shown]
 
 
-_BEFORE = 3
-"""Horizons of the past that are drawn."""
-BLUE, ORANGE = COLOURS[:2]
-
-
-def forecast_figures(forecasts: Forecasts) -> dict[str, go.Figure]:
-    """The figures by title: the future first, where it is known what to forecast it from."""
-    figures = {f"{drawn.series}: the next steps": _bands(drawn, forecasts.levels) for drawn in forecasts.future}
-    figures |= {f"{drawn.series}: the last of the test": _bands(drawn, forecasts.levels) for drawn in forecasts.test}
-    for place, drawn in enumerate(forecasts.hardest, start=1):
-        figures[f"{drawn.series}: furthest off in the test, {place}"] = _bands(drawn, forecasts.levels)
-    if not forecasts.error_by_step:
-        return figures
-    return figures | {
-        "Error against horizon": _error(forecasts.error_by_step), "Coverage of the test": _coverage(forecasts.coverage),
-    }  # fmt: skip
-
-
-def _bands(drawn: Drawn, levels: list[float]) -> go.Figure:
-    """The past, the median, and a band for each pair of quantiles around it."""
-    figure, horizon = go.Figure(), len(drawn.quantiles)
-    past, ahead = drawn.times[:-horizon], drawn.times[-horizon:]
-    shown = _BEFORE * horizon
-    columns = list(zip(*drawn.quantiles, strict=True))
-    for place in range(levels.index(0.5)):
-        low, high = columns[place], columns[-1 - place]
-        figure.add_scatter(
-            x=[*ahead, *reversed(ahead)], y=[*high, *reversed(low)], fill="toself", mode="lines", line={"width": 0},
-            fillcolor=BLUE, opacity=0.25, hoverinfo="skip",
-            name=f"{levels[place]!r} to {levels[-1 - place]!r}",
-        )  # fmt: skip
-    figure.add_scatter(x=past[-shown:], y=drawn.past[-shown:], name="past", line={"color": GREY, "width": 1.5})
-    if drawn.truth:
-        figure.add_scatter(x=ahead, y=drawn.truth, name="truth", line={"color": ORANGE, "width": 1.5})
-    figure.add_scatter(
-        x=ahead, y=columns[levels.index(0.5)], name="forecast (median)", line={"color": BLUE, "width": 2}
-    )
-    figure.update_layout(height=380)
-    return figure
-
-
-def _error(by_step: dict[str, list[float]]) -> go.Figure:
-    figure = go.Figure()
-    for colour, (name, errors) in zip((BLUE, GREY, ORANGE), by_step.items(), strict=True):
-        figure.add_scatter(x=list(range(1, len(errors) + 1)), y=errors, name=name, line={"color": colour})
-    figure.update_xaxes(title="steps ahead")
-    figure.update_yaxes(title="mean scaled error", rangemode="tozero")
-    figure.update_layout(height=380)
-    return figure
-
-
-def _coverage(coverage: dict[str, float]) -> go.Figure:
-    """A figure of the coverage: on the dashed line, as many values lie below a quantile as should."""
-    figure = go.Figure()
-    figure.add_scatter(x=[0, 1], y=[0, 1], mode="lines", line={"color": GREY, "dash": "dash"}, showlegend=False)
-    figure.add_scatter(
-        x=[float(level) for level in coverage], y=list(coverage.values()), mode="lines+markers", line={"color": BLUE},
-        showlegend=False,
-    )  # fmt: skip
-    figure.update_xaxes(title="quantile", range=[0, 1])
-    figure.update_yaxes(title="share of values at or below it", range=[0, 1])
-    figure.update_layout(height=380)
-    return figure
-
-
 _MAX_CONFUSED = 30
 """Classes whose confusion is shown."""
 _CURVES = 3
@@ -213,11 +148,10 @@ def write_report(path: Path) -> Path:
     curves = _curves(lines, result.metric)
     names = label_names(path)
     _draw(curves, folder.curves)
-    forecasts = read_record(folder.forecasts, Forecasts) if folder.forecasts.exists() else None
+    shown = task_named(task_of(path)).ending().shown(path)
     standing = read_record(folder.standing, Standing) if folder.standing.exists() else None
     hardest = read_record(folder.hardest, Hardest).examples if folder.hardest.exists() else []
-    figures = {} if forecasts is None else forecast_figures(forecasts)
-    figures |= {name: _figure(of_run) for name, of_run in curves.items()}
+    figures = dict(shown.figures) | {name: _figure(of_run) for name, of_run in curves.items()}
     if any(example.values for example in hardest):
         figures["Hardest of the test"] = _hard_series(hardest)
     write_page(
@@ -228,10 +162,10 @@ def write_report(path: Path) -> Path:
         sources=folder.sources(),
         samples=read_json(folder.samples) if folder.samples.exists() else {},
         said=[
-            *(forecasts.on_unused() if forecasts else []),
+            *shown.first,
             *([result.plain_part.sentence()] if result.plain_part else []),
             *(standing.sentences(scores=False) if standing else []),
-            *(map(_sentence, forecasts.sentences()) if forecasts else []),
+            *map(_sentence, shown.sentences),
         ],
         beside=standing.rows() if standing else [],
         classes=_class_rows(result, names), confusion=_confusion_rows(result, names),

@@ -16,8 +16,8 @@ from gatedrnn.kernels.backends import has_cpu_kernels
 from gatedrnn.models.modeling import GatedRNNPreTrainedModel
 from gatedrnn.processes import available_memory, check_threads, readable
 from gatedrnn.training.model import build_model
-from gatedrnn.training.objective import objective_of
 from gatedrnn.training.settings import RunSettings
+from gatedrnn.training.task import task_named
 
 COPIES = 4
 """The copies of each parameter in training: itself, its gradient, and AdamW's two moments; all in float32."""
@@ -153,7 +153,7 @@ def _step(run: RunSettings, data: TaskData) -> None:
 
 def loss_of_batch(run: RunSettings, data: TaskData, model: GatedRNNPreTrainedModel, batch: Batch) -> Tensor:
     """The loss of a batch in training."""
-    objective = objective_of(data, model.config, run.train)
+    objective = task_named(data.name).objective(data, model.config, run.train)
     if run.train.gradient_checkpointing:
         model.activation_checkpointing_enable()
     with torch.autocast("cpu", torch.bfloat16, enabled=run.train.precision == "bfloat16"):

@@ -15,8 +15,10 @@ from gatedrnn import manifest
 from gatedrnn.data.tokenizers import decode_stream, encode_stream
 from gatedrnn.errors import DataError, UsageError
 from gatedrnn.models import GatedRNNForCausalLM
+from gatedrnn.models.modeling import GatedRNNPreTrainedModel
+from gatedrnn.models.opening import Finished
 from gatedrnn.records import write_whole
-from gatedrnn.training.finished import Finished, labelled_by, model_place, open_finished
+from gatedrnn.training.finished import model_class_of, model_place, open_finished
 from gatedrnn.training.folder import RunFolder
 
 _TEMPERATURES = (0.5, 0.8, 1.0)
@@ -33,7 +35,7 @@ def load_language_model(folder: Path) -> tuple[GatedRNNForCausalLM, PreTrainedTo
     Raises:
         DataError: there is none, or it is no language model.  Damaged: a file of it is not as it was written.
     """
-    _check_predicts_tokens(labelled_by(folder), folder)  # before a large model of another kind is loaded
+    _check_predicts_tokens(model_class_of(folder), folder)  # before a large model of another kind is loaded
     return as_language_model(open_finished(folder), folder)
 
 
@@ -44,16 +46,16 @@ def as_language_model(finished: Finished, folder: Path) -> tuple[GatedRNNForCaus
         finished: what was opened.
         folder: named in errors.
     """
-    model, tokenizer, labelled = finished
-    _check_predicts_tokens(labelled, folder)
+    model, tokenizer, _ = finished
+    _check_predicts_tokens(type(model), folder)
     assert isinstance(model, GatedRNNForCausalLM)
     if tokenizer is None or "stream_kind" not in tokenizer.init_kwargs:
         raise DataError(f"{model_place(folder)}: has no tokenizer for running text; is this a classifier?")
     return model, tokenizer
 
 
-def _check_predicts_tokens(labelled: str, folder: Path) -> None:
-    if labelled != "next":
+def _check_predicts_tokens(kind: type[GatedRNNPreTrainedModel], folder: Path) -> None:
+    if not kind.can_generate():
         raise DataError(
             f"{folder}: is no language model, but predicts labels; `gatedrnn evaluate` scores it, `gatedrnn predict` "
             "writes its predictions"

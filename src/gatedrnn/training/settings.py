@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import AfterValidator, Field, JsonValue, ValidationInfo, field_validator, model_validator
 
 from gatedrnn.data import DataSettings, Settings
-from gatedrnn.data.registry import all_settings, belongs, settings_of
+from gatedrnn.data.registry import all_settings, belongs, registered_task, settings_of
 from gatedrnn.data.settings import OF_TEXTS, Seed
 from gatedrnn.errors import unknown
 from gatedrnn.names import BACKBONES as SHIPPED_BACKBONES
 from gatedrnn.names import OF_LAYERS, cell_names, refuse_unknown
 from gatedrnn.processes import threads_for
 from gatedrnn.records import Setting
-from gatedrnn.training.task import task_named
 from gatedrnn.trust import canonical_name, is_in_file
 
 if TYPE_CHECKING:
@@ -307,7 +306,7 @@ class RunSettings(Settings):
         cell, data = info.data.get("cell"), info.data.get("data")
         if cell is None or data is None:  # which are refused
             return model
-        parts, chosen = task_named(data.task).recipe, model.model_dump()
+        parts, chosen = registered_task(data.task).recipe, model.model_dump()
         recipe: Mapping[str, Any] = parts.cells.get("model", {})
         scheme = {"bias_init": model.bias_init}
         idle = [
@@ -327,6 +326,7 @@ class RunSettings(Settings):
             raise ValueError(f"--cell names {len(self.cells)} layers, --layers is {self.model.layers}")
         if (refused := refused_by(self.cell, {name: getattr(self.model, name) for name in OF_LAYERS})) is not None:
             raise ValueError(in_flags(refused))
+        # The settings of the task say what it uses and refuses: no task is asked for by its name here.
         for name in OF_SOME_TASKS:
             if name not in self.data.uses and self._is_changed(name):
                 owners = [owner for owner, kind in all_settings().items() if name in kind.uses]
@@ -334,7 +334,7 @@ class RunSettings(Settings):
         for name, why in self.data.refuses.items():
             if self._is_changed(name):
                 raise ValueError(f"--{name.replace('_', '-')}{why.format(task=task)}")
-        self.data.check(self)
+        self.data.check(self.train)
         return self
 
     def _is_changed(self, name: str) -> bool:

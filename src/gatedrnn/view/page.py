@@ -25,7 +25,8 @@ from gatedrnn.inspect.trace import Traced, trace
 from gatedrnn.kinds import kind_of
 from gatedrnn.layers import RecurrentLayer
 from gatedrnn.models import GatedRNNForForecasting, GatedRNNForSequenceClassification
-from gatedrnn.training.finished import Finished, data_of, open_finished
+from gatedrnn.models.opening import Finished
+from gatedrnn.training.finished import data_of, open_finished
 from gatedrnn.training.folder import RunFolder
 from gatedrnn.view.answer import Place, StepAnswer
 from gatedrnn.view.kinds import step_answer

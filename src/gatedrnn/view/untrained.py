@@ -18,14 +18,12 @@ def untrained_model(folder: Path) -> GatedRNNPreTrainedModel:
     """
     # The parts of a training, which a page of trained models does without.
     from gatedrnn.training.model import build_model
-    from gatedrnn.training.plain_part import begin_from_series
-    from gatedrnn.training.text_parts import begin_from_texts
+    from gatedrnn.training.task import task_named
 
     run = RunFolder(folder)
     data, settings = data_of(run), run.settings()
     with torch.random.fork_rng(), torch.no_grad():
         torch.manual_seed(settings.seed)
         model = build_model(settings, data)
-        begin_from_texts(model, settings, data)
-        begin_from_series(model, settings, data)
+        task_named(data.name).begin(model, settings, data)
     return model

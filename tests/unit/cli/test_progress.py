@@ -20,7 +20,7 @@ from gatedrnn.progress import Progress, RunsDisplay, duration
 OFTEN = """
 import sys
 from gatedrnn import progress
-progress.SECONDS_BETWEEN_LINES = 0.01
+progress._SECONDS_BETWEEN_LINES = 0.01
 from gatedrnn.cli.app import main
 if __name__ == "__main__":
     main(sys.argv[1:])

@@ -15,7 +15,7 @@ from gatedrnn.data.labels import as_trained
 from gatedrnn.errors import DataError
 from gatedrnn.tables.files import read_table
 from gatedrnn.tables.table import type_kept, type_named
-from gatedrnn.training.forecasts import read_forecast
+from gatedrnn.tasks.forecast.forecasts import read_forecast
 
 MISSING = {
     "None": ["up", None, "down"], "NaN": pd.Series(["up", np.nan, "down"]), "NA": pd.array([1, pd.NA, 0], "Int64"),

@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from gatedrnn.training.text_parts import frequent_pairs, gram_table, grams_in
+from gatedrnn.tasks.text.parts import frequent_pairs, gram_table, grams_in
 
 
 def test_a_word_has_marks_at_its_ends_a_later_part_of_one_has_none_and_special_tokens_have_no_grams():

@@ -17,7 +17,7 @@ from gatedrnn.data.series.files import Reading, check_unit, read_series
 from gatedrnn.data.series.task import load_series_task
 from gatedrnn.tables.frequency import Frequency, as_frequency, frequency_of
 from gatedrnn.tables.times import read_times
-from gatedrnn.training.forecasts import table_of
+from gatedrnn.tasks.forecast.forecasts import table_of
 
 SEASONS = {
     "h": (24, 168), "15min": (96,), "30min": (48, 336), "2h": (12, 84), "4h": (6, 42), "min": (60,), "s": (60,),

@@ -66,7 +66,7 @@ def test_a_lost_worker_is_replaced_as_often_as_is_said_and_no_more(here, tmp_pat
     lost = [WorkerLost("killed") for _ in range(workers._LOST_AT_MOST)]
     engine, ended, _ = run_all(tmp_path / "enough", mingru=[errors.Interrupted("asked to end", 15), *lost[1:]])
     assert engine.handed.count("mingru/seed-0") == workers._LOST_AT_MOST + 1
-    assert scores(ended.records) == scores(here) and f"of {workers.LOST_AT_MOST} times" in caplog.text
+    assert scores(ended.records) == scores(here) and f"of {workers._LOST_AT_MOST} times" in caplog.text
     refused(WorkerLost, "mingru/seed-0: killed", run_all, tmp_path / "too often", mingru=[*lost, WorkerLost("killed")])
     finished = {path.parent.parent.name for path in (tmp_path / "too often").glob("*/seed-0/result.json")}
     assert finished == {"gru", "minlstm"}, "the others have not ended"

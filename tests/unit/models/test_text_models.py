@@ -16,7 +16,7 @@ from gatedrnn.models import GatedRNNForSequenceClassification
 from gatedrnn.models.grams import CharacterEmbedding
 from gatedrnn.models.modeling import LockedDropout, pool
 from gatedrnn.models.structure import count_parameters
-from gatedrnn.training.text_parts import _LETTERS_SHARE, ABSENT, fit_linear_path, frequent_pairs, frequent_triples
+from gatedrnn.tasks.text.parts import _LETTERS_SHARE, ABSENT, fit_linear_path, frequent_pairs, frequent_triples
 
 GRAMS, WIDTH = 9, 4
 LINEAR = {"pairs": 6, "grams": 9, "grams_per_token": 3}

@@ -17,7 +17,6 @@ from train_helpers import small_text, text_settings
 from gatedrnn.data import data_settings
 from gatedrnn.data.forecast.task import load_forecast
 from gatedrnn.errors import DataError
-from gatedrnn.study import forecast_baselines
 from gatedrnn.study.experiment import compare
 from gatedrnn.study.plain import plain_baselines
 from gatedrnn.study.report import write_report
@@ -26,6 +25,7 @@ from gatedrnn.study.settings import CompareSettings, ContenderSettings
 from gatedrnn.study.statistics import Sample, Table
 from gatedrnn.study.tables import forecast_rows, score_rows
 from gatedrnn.study.verdict import headline
+from gatedrnn.tasks.forecast import baselines as forecast_baselines
 from gatedrnn.training.outcomes import read_outcomes
 from gatedrnn.training.settings import ModelSettings
 

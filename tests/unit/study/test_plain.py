@@ -11,7 +11,7 @@ from train_helpers import small_text, text_settings
 
 from gatedrnn.data import Examples, data_settings, load_task
 from gatedrnn.study.plain import plain_baselines
-from gatedrnn.study.text_baselines import NGramModel
+from gatedrnn.tasks.language.baselines import NGramModel
 
 
 def outcomes_of(data):

@@ -13,8 +13,8 @@ from gatedrnn.records import environment
 from gatedrnn.study import probe_summary, probes
 from gatedrnn.study.results import CellAnswers, Measured, ProbeResults, ProbesAsked, TaskAnswers
 from gatedrnn.study.settings import ProbeSettings
-from gatedrnn.tasks.probes.task import _RECIPES
 from gatedrnn.training.result import read_record
+from gatedrnn.training.task import Recipe, task_named
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -23,8 +23,10 @@ def short():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(probes, "SPEED_SECONDS", 0.01)
         for task in PROBES:
-            train = _RECIPES[task]["train"] | {"epochs": 1, "total_steps": 2, "batch_size": 8}
-            patch.setitem(_RECIPES, task, _RECIPES[task] | {"train": train, "data": {"length": 24, "curriculum": 1}})
+            parts = task_named(task).recipe.cells
+            train = parts["train"] | {"epochs": 1, "total_steps": 2, "batch_size": 8}
+            short = parts | {"train": train, "data": {"length": 24, "curriculum": 1}}
+            patch.setattr(task_named(task), "recipe", Recipe(short))
         yield
 
 

@@ -8,14 +8,16 @@ import numpy as np
 import pytest
 from finished import copy_of
 
-from gatedrnn.study import forecast_baselines, plain
+from gatedrnn.study import plain
 from gatedrnn.study.plain import constant, write_standing
+from gatedrnn.tasks.forecast import baselines as forecast_baselines
 from gatedrnn.training.finished import data_of
 from gatedrnn.training.folder import RunFolder
 from gatedrnn.training.outcomes import of_rows
 from gatedrnn.training.report import write_report
 from gatedrnn.training.result import Metric, Plain, Standing
 from gatedrnn.training.score import outcomes_of
+from gatedrnn.training.task import task_named
 
 ACCURACY, MASE = Metric(name="accuracy", higher_is_better=True), Metric(name="mase", higher_is_better=False)
 
@@ -26,7 +28,7 @@ def test_a_run_stands_beside_the_plain_methods_that_begin_in_time(series_run, tm
     monkeypatch.setattr(plain, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
     data = data_of(RunFolder(run))
     methods = [(name, lambda name=name: constant(data)._replace(name=name)) for name in "abc"]
-    monkeypatch.setattr(plain, "each_baseline", lambda *_: methods)
+    monkeypatch.setattr(type(task_named(data.name)), "baselines", lambda *_: methods)
     found = write_standing(run)
     assert ([one.name for one in found.plain], found.left_out) == (
         ["majority class", "a"],

@@ -16,7 +16,7 @@ from gatedrnn.study.experiment import compare
 from gatedrnn.study.plain import constant, plain_baselines
 from gatedrnn.study.report import write_report
 from gatedrnn.study.statistics import Sample, Table
-from gatedrnn.study.text_baselines import PENALTIES
+from gatedrnn.tasks.text.baselines import PENALTIES
 from gatedrnn.training.metrics import IGNORED
 
 

@@ -18,11 +18,11 @@ from gatedrnn.data import Windows, data_settings, load_task
 from gatedrnn.data.windows import OneSeries
 from gatedrnn.errors import DataError
 from gatedrnn.models import GatedRNNForForecasting
-from gatedrnn.study.forecast_baselines import _lags
+from gatedrnn.tasks.forecast.baselines import _lags
+from gatedrnn.tasks.forecast.forecasts import Forecasts, _by_step, _unused, forecast_of_file, write_forecasts
+from gatedrnn.tasks.forecast.scores import ForecastTally
 from gatedrnn.training.finished import data_of, open_finished, open_tested
 from gatedrnn.training.folder import RunFolder
-from gatedrnn.training.forecast_scores import ForecastTally
-from gatedrnn.training.forecasts import Forecasts, _by_step, _unused, forecast_of_file, write_forecasts
 from gatedrnn.training.loop import run
 from gatedrnn.training.outcomes import of_windows
 from gatedrnn.training.result import Plain, Standing
@@ -99,7 +99,8 @@ def test_parts_without_values_are_refused_before_training_and_flat_ones_are_scor
         result = run(settings_of([level] * 16), tmp_path / level)
         assert (result.scores["test"].weighted_quantile_loss is None) == (level == "0")
         assert "Infinity" not in (tmp_path / level / "result.json").read_text()
-        assert write_forecasts(tmp_path / level).sentence().endswith("last value makes no error there")
+        found = write_forecasts(tmp_path / level, open_finished(tmp_path / level).model)
+        assert found.sentence().endswith("last value makes no error there")
 
 
 def looks_ahead(model, data):
@@ -215,7 +216,7 @@ def test_scores_are_those_of_another_library_over_series_or_where_they_are_few_b
 
 def test_intervals_bias_and_the_furthest_forecasts_are_those_of_the_test(forecast_run, tmp_path):
     run = copy_of(forecast_run, tmp_path)
-    found, windows = write_forecasts(run), data_of(RunFolder(run)).evaluation["test"]
+    found, windows = write_forecasts(run, open_finished(run).model), data_of(RunFolder(run)).evaluation["test"]
     assert isinstance(windows, Windows)
     batch = windows.collate(windows.places)
     labels = batch.pop("labels").numpy()

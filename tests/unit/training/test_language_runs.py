@@ -18,9 +18,10 @@ from gatedrnn.data.batches import StepBatches
 from gatedrnn.data.tokenizers import UNK, encode_stream
 from gatedrnn.errors import Damaged, DataError, FolderTaken
 from gatedrnn.models import GatedRNNForCausalLM
+from gatedrnn.tasks.language.objective import NextToken
 from gatedrnn.training.folder import RunFolder, read_metrics
 from gatedrnn.training.loop import Trainer, run
-from gatedrnn.training.objective import NextToken, rows_of
+from gatedrnn.training.objective import rows_of
 from gatedrnn.training.optimise import Plateau, learning_rate_at
 from gatedrnn.training.outcomes import read_outcomes
 from gatedrnn.training.result import Metric

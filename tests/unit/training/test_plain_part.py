@@ -11,11 +11,12 @@ from scipy import stats
 
 from gatedrnn.data import Examples, load_task
 from gatedrnn.models import GatedRNNConfig, GatedRNNForSequenceClassification
+from gatedrnn.tasks.forecast.ending import beside_smoothers
 from gatedrnn.training.chosen import default_run
 from gatedrnn.training.finished import open_finished
 from gatedrnn.training.loop import accelerator_for
 from gatedrnn.training.outcomes import difference_of, of_rows
-from gatedrnn.training.plain_part import beside_path, beside_smoothers, choose_path_share
+from gatedrnn.training.plain_part import beside_path, choose_path_share
 from gatedrnn.training.result import PlainPart, RunResult, read_record
 
 SMALL = ("--hidden-size", 4, "--embedding-size", 4, "--threads", 1)
@@ -78,9 +79,9 @@ def test_a_forecaster_stands_beside_its_smoothers_on_the_validation_part(tmp_pat
     found = read_record(tmp_path / "run" / "result.json", RunResult).plain_part
     assert found is not None and (found.split, found.metric) == ("validation", "MASE")
     settings = default_run("forecast", train_file=str(file))
-    model, validation = open_finished(tmp_path / "run").model, load_task(settings.data).evaluation["validation"]
+    model, data = open_finished(tmp_path / "run").model, load_task(settings.data)
     before = model.config.shrinkage
-    again = beside_smoothers(model, "validation", validation, accelerator_for(settings))
+    again = beside_smoothers(model, data, "validation", accelerator_for(settings))
     assert (again.score, again.alone) == pytest.approx((found.score, found.alone)) and model.config.shrinkage == before
 
 

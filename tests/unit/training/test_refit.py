@@ -14,12 +14,13 @@ from gatedrnn.data import Windows, data_settings, load_task
 from gatedrnn.data.windows import OneSeries
 from gatedrnn.errors import DataError, Interrupted
 from gatedrnn.models import GatedRNNForecastConfig, GatedRNNForForecasting
-from gatedrnn.training import refit
+from gatedrnn.tasks.forecast import ending, refit
+from gatedrnn.tasks.forecast.answering import score_forecasts
+from gatedrnn.tasks.forecast.refit import Errors, bands_of, best_shrinkage, errors_of
 from gatedrnn.training.finished import open_finished, open_tested
 from gatedrnn.training.folder import RunFolder
 from gatedrnn.training.loop import run
-from gatedrnn.training.refit import SHRINKAGES, Errors, bands_of, best_shrinkage, errors_of
-from gatedrnn.training.score import score_forecasts
+from gatedrnn.training.plain_part import SHRINKAGES
 from gatedrnn.training.settings import ModelSettings, RunSettings, TrainSettings
 
 LEVELS = [0.1, 0.5, 0.9]
@@ -97,8 +98,8 @@ def test_a_run_whose_training_counts_for_nothing_is_not_trained_further(table, t
     monkeypatch.setattr(refit, "best_shrinkage", lambda errors, windows: len(SHRINKAGES) - 1)
     steps = []
     run(settings_of(table, refit=True, calibrate=True), tmp_path / "run", lambda at: steps.append((at.doing, at.steps)))
-    further = {doing: taken for doing, taken in steps if doing in refit.AGAIN.values()}
-    assert further == dict.fromkeys(refit.AGAIN.values(), 1)
+    further = {doing: taken for doing, taken in steps if doing in ending.DESCRIPTIONS.values()}
+    assert further == dict.fromkeys(ending.DESCRIPTIONS.values(), 1)
     values = torch.from_numpy(load_task(settings_of(table).data).train.series[0].values[None, -60:])
     model = open_finished(tmp_path / "run").model
     start = GatedRNNForForecasting(model.config).eval()
@@ -194,7 +195,7 @@ def test_errors_of_many_forecasts_are_those_that_are_scored(monkeypatch):
         [OneSeries("a", np.arange(40), values, nothing, nothing, none)], np.array([30]), np.array([36]),
         np.array([2.0]), np.array([1.0]), context=20, horizon=3, stride=3,
     )  # fmt: skip
-    monkeypatch.setattr(refit, "_ENOUGH_WINDOWS", 2)
+    monkeypatch.setattr(refit, "ENOUGH_EXAMPLES", 2)
     (found,) = errors_of(model_of(), windows, (0.5,))
     assert len(windows) == len(found.scaled) == 2 and np.isfinite(found.scaled).all()
 

@@ -13,8 +13,8 @@ from gatedrnn.data import Examples, data_settings, load_task
 from gatedrnn.models import GatedRNNConfig
 from gatedrnn.models.random_convolutions import ConvolutionPath
 from gatedrnn.tasks.series.chosen import series_recipe
+from gatedrnn.tasks.series.parts import _SHARPEST, fit_convolution_path
 from gatedrnn.training.loop import run
-from gatedrnn.training.plain_part import _SHARPEST, fit_convolution_path
 from gatedrnn.training.recipes import recipe_of
 from gatedrnn.training.settings import RunSettings
 

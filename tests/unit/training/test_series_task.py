@@ -21,9 +21,9 @@ from gatedrnn.models import GatedRNNConfig, GatedRNNForSequenceClassification
 from gatedrnn.study.plain import plain_baselines
 from gatedrnn.training.folder import read_metrics
 from gatedrnn.training.loop import run
-from gatedrnn.training.objective import objective_of
 from gatedrnn.training.outcomes import of_ranks
 from gatedrnn.training.settings import ModelSettings, RunSettings, TrainSettings
+from gatedrnn.training.task import task_named
 
 BASELINES = ["ridge on summary features", "gradient boosting on summary features", "MiniRocket + ridge"]
 
@@ -131,7 +131,7 @@ def test_the_last_weights_are_taken_where_there_are_too_few_examples_to_choose_b
     for examples in (49, 50):
         data = load_task(data_settings("series-classification", train_file=rising, validation_fraction=examples / 64))
         assert len(data.evaluation["validation"]) == examples
-        assert objective_of(data, GatedRNNConfig(), TrainSettings()).takes_last == (examples < 50)
+        assert task_named(data.name).objective(data, GatedRNNConfig(), TrainSettings()).takes_last == (examples < 50)
     settings = RunSettings(
         cell="mingru", hidden_size=8, threads=1, model=ModelSettings(embedding_size=8, layers=1),
         data=data_settings("series-classification", train_file=rising_and_falling(tmp_path / "a.csv", 80, wrong=3)),

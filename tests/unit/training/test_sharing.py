@@ -27,11 +27,12 @@ from gatedrnn.data import load_task
 from gatedrnn.errors import CheckpointDamaged, Interrupted, InUse, UsageError
 from gatedrnn.locks import LOCK, sole_writer
 from gatedrnn.models import GatedRNNCache
+from gatedrnn.tasks.language.objective import NextToken
 from gatedrnn.training import loop
 from gatedrnn.training.checkpoint import newest
 from gatedrnn.training.folder import RunFolder, read_metrics
 from gatedrnn.training.model import build_config
-from gatedrnn.training.objective import NextToken, rows_of
+from gatedrnn.training.objective import rows_of
 from gatedrnn.training.result import Metric
 
 FLAGS = (

@@ -12,10 +12,10 @@ from train_helpers import digits_settings
 
 from gatedrnn.errors import DataError, Interrupted
 from gatedrnn.inspect.diagnose import from_run
+from gatedrnn.training.answering import Asked, answering
 from gatedrnn.training.finished import model_so_far, open_finished
 from gatedrnn.training.folder import RunFolder
 from gatedrnn.training.loop import run, with_length
-from gatedrnn.training.score import score_predictions
 
 CONSTANT = {"schedule": "constant", "warmup": 0.0, "validate_every": 5}
 
@@ -42,7 +42,7 @@ def test_its_model_is_of_the_best_weights_so_far_and_the_folder_is_left_as_it_wa
     before, best = contents(folder), load_file(folder / "checkpoint/step-00000012/best.safetensors")
     weights = dict(open_finished(folder).model.named_parameters())
     assert all(torch.equal(weights[name], best[name]) for name in weights)
-    assert score_predictions(folder, "test").labels == 360
+    assert answering(folder).score("test", None, Asked()).labels == 360
     assert from_run(folder, "test", 4, 8).model.config.hidden_size == 16
     assert contents(folder) == before and "has not ended; the weights of step 1" in caplog.text
     stopped(tmp_path / "early", 3, epochs=1)

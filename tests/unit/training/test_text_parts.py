@@ -12,10 +12,10 @@ from text_targets import moods, write_lines
 
 from gatedrnn.data import data_settings, load_task
 from gatedrnn.export.text import export_text_classifier
+from gatedrnn.tasks.text.parts import _SMOOTHING, WINDOW, class_ratios, company, company_vectors, text_fields
 from gatedrnn.training.finished import open_finished
 from gatedrnn.training.loop import run
 from gatedrnn.training.settings import ModelSettings, RunSettings, TrainSettings
-from gatedrnn.training.text_parts import _SMOOTHING, WINDOW, class_ratios, company, company_vectors, text_fields
 
 VOCABULARY = 9
 LINEAR = ModelSettings(linear_path=True)

@@ -7,7 +7,7 @@ import torch
 from gatedrnn.data import data_settings, load_task
 from gatedrnn.models import GatedRNNForecastConfig, GatedRNNForForecasting
 from gatedrnn.models.smoothing import _LEVEL_WEIGHTS, MIN_CHANGE, SMOOTHERS
-from gatedrnn.training.model import FARTHEST, LEAST, PRIOR, typical_errors
+from gatedrnn.tasks.forecast.configuration import FARTHEST, LEAST, PRIOR, typical_errors
 
 LAST = _LEVEL_WEIGHTS.index(1.0)
 """The smoother that is the last value."""

@@ -35,6 +35,11 @@ class FreshRows:
     between half of what is reached and all of it: what is short is learned already. 0: all have the whole length."""
     labels: str
 
+    @property
+    def score(self) -> str:
+        """The score that counts."""
+        return "accuracy"
+
     def steps_per_epoch(self, batch_size: int) -> int:
         return _STEPS_PER_EPOCH
 

@@ -41,7 +41,7 @@ _ROTATING = Tracking(
     "groups that need larger blocks; unbounded counts",
     "Siems et al. 2025, arXiv:2502.10297",
 )
-FIXED = Tracking(
+_FIXED = Tracking(
     "fixed",
     "blocks of channels are turned and multiplied by a value between 0 and 1, the same at every step, whatever the "
     "input",
@@ -127,7 +127,7 @@ class BlockKind(Kind[BlockScanEquations]):
         # caller's random numbers as they are.
         drawn = torch.randn(len(cell.projections), 2, cell.block_size, generator=torch.Generator().manual_seed(0))
         transitions, _ = cell.coefficients(*drawn, *diagonals)
-        return FIXED if torch.equal(*transitions) else _ROTATING
+        return _FIXED if torch.equal(*transitions) else _ROTATING
 
     def kernel(self, cell: BlockScanEquations, device: torch.device, dtype: torch.dtype) -> Kernel:
         return Kernel(device, dtype, missing=_OWN_KERNEL)

@@ -2,14 +2,15 @@
 
 from typing import TYPE_CHECKING
 
+from gatedrnn.data.registry import Recipe
 from gatedrnn.data.settings import DigitsSettings, MnistSettings
-from gatedrnn.training.task import Recipe, Task
+from gatedrnn.tasks.labelled import LabelledTask
 
 if TYPE_CHECKING:
     from gatedrnn.data.task import TaskData
 
 
-class DigitsTask(Task):
+class DigitsTask(LabelledTask[DigitsSettings]):
     """scikit-learn's images of 8 × 8 pixels."""
 
     settings = DigitsSettings
@@ -27,7 +28,7 @@ class DigitsTask(Task):
         return load_digits(settings)
 
 
-class MnistTask(Task):
+class MnistTask(LabelledTask[MnistSettings]):
     """MNIST, pixel by pixel."""
 
     settings = MnistSettings

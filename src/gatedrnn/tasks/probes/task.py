@@ -2,16 +2,18 @@
 
 from typing import TYPE_CHECKING, Any
 
+from gatedrnn.data.registry import Parts, Recipe
 from gatedrnn.data.settings import ProbeTaskSettings
-from gatedrnn.training.task import Recipe, Task
+from gatedrnn.tasks.labelled import LabelledTask
 
 if TYPE_CHECKING:
     from gatedrnn.data.task import TaskData
+    from gatedrnn.models.modeling import GatedRNNPreTrainedModel
 
 
 def _probe(
     width: int, length: int, epochs: int, model: dict[str, Any] | None = None, grows: float = 0.5, **train: Any
-) -> dict[str, Any]:
+) -> Parts:
     """Sequences grow over a fraction of the training. Smoothed labels demand the exact state, not the right side."""
     smoothed = {"label_smoothing": 0.1, **train}
     return {
@@ -22,7 +24,7 @@ def _probe(
     }
 
 
-def _cycle() -> dict[str, Any]:
+def _cycle() -> Parts:
     """Rotations by exact angles: a small error at each step shows at long lengths only, and long sequences need small
     learning rates. So sequences grow to the end, while the learning rate falls."""
     return _probe(16, 512, 18, {"block": True}, grows=1.0, batch_size=8, beta2=0.95)
@@ -48,16 +50,23 @@ _RECIPES = {
 _OPTIONS = {name: {"block-orthogonal": "block-orthogonal:block_size=4"} for name in ("s5", "s5-all")}
 
 
-class ProbeTask(Task):
+class ProbeTask(LabelledTask[ProbeTaskSettings]):
     """Sequences that are drawn at random."""
 
     settings = ProbeTaskSettings
 
-    @property
-    def recipe(self) -> Recipe:
-        return Recipe(_RECIPES[self.name], options=_OPTIONS.get(self.name, {}))
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        # One class for all probes, whose recipes have nothing in common.
+        self.recipe = Recipe(_RECIPES[name], options=_OPTIONS.get(name, {}))
 
     def read(self, settings: ProbeTaskSettings) -> "TaskData":
         from gatedrnn.data.probes.task import load_probe
 
         return load_probe(settings)
+
+    def model_class(self, data: "TaskData") -> "type[GatedRNNPreTrainedModel]":
+        from gatedrnn.models import GatedRNNForTokenClassification
+
+        # A number is asked for at the end of a row, a class at some steps or every one.
+        return GatedRNNForTokenClassification if data.labelled == "step" else super().model_class(data)

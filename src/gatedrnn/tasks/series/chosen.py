@@ -7,7 +7,7 @@ from gatedrnn.data.settings import SeriesSettings
 from gatedrnn.records import Json
 from gatedrnn.training.recipes import recipe_of
 from gatedrnn.training.settings import ModelSettings, TrainSettings
-from gatedrnn.training.task import Chosen, Task
+from gatedrnn.training.task import Chosen
 
 BATCH = 16
 """Series in a step."""
@@ -63,11 +63,11 @@ def series_recipe(rows: int, steps: int, channels: int, classes: int) -> dict[st
     return choices
 
 
-def recipe_of_series(data: TaskData, task: Task) -> dict[str, Chosen]:
+def recipe_of_series(data: TaskData, task: str) -> dict[str, Chosen]:
     """Values of the flags of `train` for some series."""
     examples = cast(Examples, data.train)
     if examples.gaps is not None:
-        whole, cells = (recipe_of(task.name, whole=flag) for flag in (True, False))
+        whole, cells = (recipe_of(task, whole=flag) for flag in (True, False))
         reason = "convolutions take steps for equally far apart, and these are not: the recipe of cells alone"
         values = cells | {name: _default_of(name) for name in whole.keys() - cells.keys()}
         return {name: Chosen(value, reason) for name, value in values.items() if value != whole[name]}

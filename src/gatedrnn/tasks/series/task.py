@@ -1,13 +1,21 @@
 """Classification and regression of series as tasks."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
+from gatedrnn.data.registry import Recipe
 from gatedrnn.data.settings import SeriesRegressionSettings, SeriesSettings
 from gatedrnn.records import Json
-from gatedrnn.training.task import Chosen, Recipe, Task
+from gatedrnn.tasks.labelled import LabelledTask
+from gatedrnn.training.task import Chosen
 
 if TYPE_CHECKING:
     from gatedrnn.data.task import TaskData
+    from gatedrnn.models import GatedRNNConfig
+    from gatedrnn.models.modeling import GatedRNNPreTrainedModel
+    from gatedrnn.tasks.series.answering import SeriesAnswering
+    from gatedrnn.training.baseline import Baselines
+    from gatedrnn.training.objective import Objective
+    from gatedrnn.training.settings import RunSettings, TrainSettings
 
 _CELLS: dict[str, dict[str, Json]] = {
     "contenders": {"hidden_size": 64},
@@ -23,7 +31,7 @@ _BESIDE: dict[str, Json] = {
 }  # fmt: skip
 
 
-class SeriesClassificationTask(Task):
+class SeriesClassificationTask(LabelledTask[SeriesSettings]):
     """Series with a class each."""
 
     settings = SeriesSettings
@@ -45,7 +53,36 @@ class SeriesClassificationTask(Task):
     def chosen(self, data: "TaskData", *, explain: bool = False) -> dict[str, Chosen]:
         from gatedrnn.tasks.series.chosen import recipe_of_series
 
-        return recipe_of_series(data, self)
+        return recipe_of_series(data, self.name)
+
+    def configuration(self, run: "RunSettings", data: "TaskData") -> dict[str, Json]:
+        fields: dict[str, Any] = run.model.model_dump(include={"convolution_size", "random_convolutions"})
+        if run.model.random_convolutions:
+            fields["longest_steps"] = int(cast(Any, data.train).lengths.max())
+        return fields
+
+    def begin(self, model: "GatedRNNPreTrainedModel", run: "RunSettings", data: "TaskData") -> None:
+        from gatedrnn.tasks.series.parts import begin_from_series
+
+        begin_from_series(model, run, data)
+
+    def objective(self, data: "TaskData", config: "GatedRNNConfig", train: "TrainSettings") -> "Objective":
+        from gatedrnn.training.objective import ENOUGH, labelled_objective
+
+        # Files of series are often small, and a validation of a few of them would choose by chance.
+        few = "validation" in data.evaluation and len(cast(Any, data.evaluation["validation"])) < ENOUGH
+        return labelled_objective(data, config, train, few)
+
+    def answering(self) -> "type[SeriesAnswering]":
+        from gatedrnn.tasks.series.answering import SeriesAnswering
+
+        return SeriesAnswering
+
+    def baselines(self, data: "TaskData", threads: int, refits: int | None = None) -> "Baselines":
+        from gatedrnn.tasks.series.baselines import series_baselines
+        from gatedrnn.training.baseline import baselines_of
+
+        return baselines_of(series_baselines(data, threads), data)
 
 
 class SeriesRegressionTask(SeriesClassificationTask):

@@ -2,14 +2,18 @@
 
 from typing import TYPE_CHECKING
 
+from gatedrnn.data.registry import Recipe
 from gatedrnn.data.settings import TaggingSettings
-from gatedrnn.training.task import Recipe, Task
+from gatedrnn.tasks.labelled import LabelledTask
 
 if TYPE_CHECKING:
     from gatedrnn.data.task import TaskData
+    from gatedrnn.models.modeling import GatedRNNPreTrainedModel
+    from gatedrnn.tasks.tagging.answering import TagAnswering
+    from gatedrnn.training.baseline import Baselines
 
 
-class TaggingTask(Task):
+class TaggingTask(LabelledTask[TaggingSettings]):
     """Texts as lists of words, with a tag for each word."""
 
     settings = TaggingSettings
@@ -29,3 +33,19 @@ class TaggingTask(Task):
         from gatedrnn.data.text import load_tagging
 
         return load_tagging(settings)
+
+    def model_class(self, data: "TaskData") -> "type[GatedRNNPreTrainedModel]":
+        from gatedrnn.models import GatedRNNForTokenClassification
+
+        return GatedRNNForTokenClassification
+
+    def answering(self) -> "type[TagAnswering]":
+        from gatedrnn.tasks.tagging.answering import TagAnswering
+
+        return TagAnswering
+
+    def baselines(self, data: "TaskData", threads: int, refits: int | None = None) -> "Baselines":
+        from gatedrnn.tasks.tagging.baselines import tag_baselines
+        from gatedrnn.training.baseline import baselines_of
+
+        return baselines_of(tag_baselines(data), data)

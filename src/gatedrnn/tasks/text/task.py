@@ -1,13 +1,18 @@
 """Classification and regression of texts as tasks."""
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
-from gatedrnn.data.settings import TextFileSettings, TextRegressionSettings, TextSettings
+from gatedrnn.data.registry import Recipe
+from gatedrnn.data.settings import TextRegressionSettings, TextSettings
 from gatedrnn.records import Json
-from gatedrnn.training.task import Chosen, Recipe, Task
+from gatedrnn.tasks.labelled import LabelledTask
+from gatedrnn.training.task import Chosen, SettingsT
 
 if TYPE_CHECKING:
     from gatedrnn.data.task import TaskData
+    from gatedrnn.models.modeling import GatedRNNPreTrainedModel
+    from gatedrnn.training.baseline import Baselines
+    from gatedrnn.training.settings import RunSettings
 
 _TRAIN: dict[str, Json] = {
     "epochs": 8, "batch_size": 64, "learning_rate": 3e-3, "schedule": "cosine", "warmup": 0.1,
@@ -26,10 +31,35 @@ _CELLS: dict[str, dict[str, Json]] = {
 _BESIDE: dict[str, dict[str, Json]] = {"data": {"validation_fraction": 0.0}, "model": {"linear_path": True}}
 
 
-class TextClassificationTask(Task):
+class _TextTask(LabelledTask[SettingsT]):
+    """Texts with labels."""
+
+    def configuration(self, run: "RunSettings", data: "TaskData") -> dict[str, Json]:
+        from gatedrnn.tasks.text.parts import text_fields
+
+        return text_fields(run, data)
+
+    def fill(self, model: "GatedRNNPreTrainedModel", run: "RunSettings", data: "TaskData") -> None:
+        from gatedrnn.tasks.text.parts import fill_tables
+
+        fill_tables(model, run, data)
+
+    def begin(self, model: "GatedRNNPreTrainedModel", run: "RunSettings", data: "TaskData") -> None:
+        from gatedrnn.tasks.text.parts import begin_from_texts
+
+        begin_from_texts(model, run, data)
+
+    def baselines(self, data: "TaskData", threads: int, refits: int | None = None) -> "Baselines":
+        from gatedrnn.tasks.text.baselines import text_baselines
+        from gatedrnn.training.baseline import baselines_of
+
+        return baselines_of(text_baselines(data), data)
+
+
+class TextClassificationTask(_TextTask[TextSettings]):
     """Texts with a class each, or with any number of labels."""
 
-    settings: ClassVar[type[TextFileSettings]] = TextSettings
+    settings = TextSettings
     recipe = Recipe(_CELLS, _BESIDE, most_steps=True)
 
     def read(self, settings: TextSettings) -> "TaskData":
@@ -43,20 +73,27 @@ class TextClassificationTask(Task):
         return recipe_of_texts(data)
 
 
-class TextRegressionTask(TextClassificationTask):
+class TextRegressionTask(_TextTask[TextRegressionSettings]):
     """Texts with a number each."""
 
     settings = TextRegressionSettings
     recipe = Recipe({**_CELLS, "train": _TRAIN | {"label_smoothing": 0.0}}, _BESIDE, most_steps=True)
 
-    def read(self, settings: TextRegressionSettings) -> "TaskData":  # type: ignore[override]
+    def read(self, settings: TextRegressionSettings) -> "TaskData":
         from gatedrnn.data.text import load_text_regression
 
         return load_text_regression(settings)
 
+    def chosen(self, data: "TaskData", *, explain: bool = False) -> dict[str, Chosen]:
+        from gatedrnn.tasks.text.chosen import recipe_of_texts
 
-class AgNewsTask(TextClassificationTask):
+        return recipe_of_texts(data)
+
+
+class AgNewsTask(_TextTask[TextSettings]):
     """AG News: short news in four classes."""
+
+    settings = TextSettings
 
     recipe = Recipe(
         {
@@ -76,6 +113,3 @@ class AgNewsTask(TextClassificationTask):
         from gatedrnn.data.text import load_ag_news
 
         return load_ag_news(settings)
-
-    def chosen(self, data: "TaskData", *, explain: bool = False) -> dict[str, Chosen]:
-        return {}

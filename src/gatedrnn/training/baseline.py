@@ -1,12 +1,12 @@
-"""Baselines without a recurrent network: those that read rows of features, and those of labelled series, on summary
-features and by MiniRocket.
+"""Baselines without a recurrent network, fitted and scored; those of rows of numbers."""
 
-Reference: Dempster et al. 2021, arXiv:2012.08791 (MiniRocket).
-"""
-
+import logging
 import sys
+import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -14,9 +14,10 @@ from sklearn.pipeline import Pipeline
 
 from gatedrnn.data import Examples, TaskData
 from gatedrnn.errors import BackendUnavailable
-from gatedrnn.extras import require
 from gatedrnn.training.outcomes import Outcomes, of_ranks, of_rows
 from gatedrnn.training.result import Scores
+
+LOG = logging.getLogger("gatedrnn")
 
 
 class PlainBaseline(NamedTuple):
@@ -123,92 +124,56 @@ def _answers(data: TaskData, features: Features, predict: Callable[[np.ndarray],
     return answer
 
 
-SHORTEST = 9
-"""Steps of a series that MiniRocket reads; shorter ones are padded with zeros."""
-PENALTIES = np.logspace(-3, 3, 10)
-"""The penalties of the ridge, chosen by leaving one out."""
+Baselines: TypeAlias = Iterator[tuple[str, Callable[[], PlainBaseline | None]]]
+"""Baselines by name, the cheapest first, each of which is fitted when it is called: None where the data give it nothing
+to fit to."""
 
 
-def series_baselines(data: TaskData, threads: int) -> Iterator[tuple[str, Fit]]:
-    """Each with its name.
-
-    Args:
-        threads: of boosted trees and of MiniRocket.
-
-    Raises:
-        BackendUnavailable: LightGBM lacks a library of the system.
-    """
-    yield "ridge on summary features", lambda: _ridge(data)
-    yield "gradient boosting on summary features", lambda: boosted(data, summaries, threads)
-    if training_of(data).gaps is None:  # its convolutions are over steps, equally far apart
-        yield "MiniRocket + ridge", lambda: _rocket(data, threads)
+def baselines_of(fits: Iterable[tuple[str, Fit]], data: TaskData) -> Baselines:
+    """Methods by name as baselines: each is fitted to the training split and scored on all others."""
+    for name, fit in fits:
+        yield name, partial(_fitted, name, fit, data)
 
 
-def summaries(examples: Examples) -> np.ndarray:
-    """(rows, 7 · channels): of each channel its mean, deviation, least, largest, first and last value, and the share
-    that is missing; NaN where a channel has no value."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # of channels without a value
-        return np.stack([_summary(series.astype(np.float64)) for series in examples.inputs])
+def _fitted(name: str, fit: Fit, data: TaskData) -> PlainBaseline | None:
+    LOG.info("fitting %s", name)
+    started = time.perf_counter()
+    fitted = fit()
+    seconds = time.perf_counter() - started
+    if fitted is None:
+        return None
+    outcomes = {split: grouped(fitted.answer(split), part) for split, part in data.evaluation.items()}
+    return PlainBaseline(name, fitted.parameters, outcomes, seconds, {})
 
 
-def _summary(series: np.ndarray) -> np.ndarray:
-    missing = np.isnan(series)
-    first, last = (~missing).argmax(0), len(series) - 1 - (~missing)[::-1].argmax(0)
-    columns = np.arange(series.shape[1])
-    summaries = [reduce(series, axis=0) for reduce in (np.nanmean, np.nanstd, np.nanmin, np.nanmax)]
-    return np.concatenate([*summaries, series[first, columns], series[last, columns], missing.mean(0)])
+def grouped(outcomes: Outcomes, part: object) -> Outcomes:
+    """Outcomes of a split with the groups that its examples belong to."""
+    return replace(outcomes, groups=part.groups) if isinstance(part, Examples) else outcomes
 
 
-def _ridge(data: TaskData) -> Fitted:
-    from sklearn.impute import SimpleImputer
+def baselines_of_rows(data: TaskData, threads: int) -> Iterator[tuple[str, Fit]]:
+    """A linear model and boosted trees on all numbers of a row, where rows are of one length with one class each."""
+    if _is_flat(data):
+        yield "logistic regression", lambda: _logistic(data)
+        yield "gradient boosting", lambda: boosted(data, _flat, threads)
+
+
+def _is_flat(data: TaskData) -> bool:
+    """Whether training examples are rows of numbers of one length with one class each."""
+    train = data.train
+    if not isinstance(train, Examples) or train.of_steps or train.within:
+        return False
+    return np.issubdtype(train.inputs[0].dtype, np.floating) and len({len(x) for x in train.inputs}) == 1
+
+
+def _flat(examples: Examples) -> np.ndarray:
+    """(rows, time · features)"""
+    return np.stack(examples.inputs).reshape(len(examples), -1)
+
+
+def _logistic(data: TaskData) -> Fitted:
+    from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    imputer = SimpleImputer(keep_empty_features=True)
-    return linear(data, summaries, make_pipeline(imputer, StandardScaler(), _penalised(data)))
-
-
-def _penalised(data: TaskData) -> Any:
-    from sklearn.linear_model import RidgeClassifierCV, RidgeCV
-
-    return (RidgeCV if training_of(data).are_numbers else RidgeClassifierCV)(PENALTIES)
-
-
-def _rocket(data: TaskData, threads: int) -> Fitted:
-    """10,000 random convolutions of each series, less their mean, and a ridge on them. A missing value is that of the
-    straight line between its neighbours."""
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
-
-    require("series")
-    from sktime.transformations.panel.rocket import MiniRocketMultivariateVariable
-
-    rocket = MiniRocketMultivariateVariable(random_state=0, n_jobs=threads, pad_value_short_series=0.0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # a faster one, for one channel and equal lengths
-        rocket.fit(_nested(training_of(data)))
-
-    def features(examples: Examples) -> np.ndarray:
-        return np.asarray(rocket.transform(_nested(examples)), np.float64)
-
-    return linear(data, features, make_pipeline(StandardScaler(with_mean=False), _penalised(data)))
-
-
-def _nested(examples: Examples) -> Any:
-    """The examples in sktime's form of series of unequal lengths: a column for each channel, a series in each field."""
-    import pandas as pd
-
-    filled = [_filled(series) for series in examples.inputs]
-    return pd.DataFrame(
-        {str(n): [pd.Series(series[:, n]) for series in filled] for n in range(examples.inputs[0].shape[1])}
-    )
-
-
-def _filled(series: np.ndarray) -> np.ndarray:
-    filled, steps = series.astype(np.float32), np.arange(len(series))
-    for channel in filled.T:
-        seen = np.flatnonzero(~np.isnan(channel))
-        channel[:] = np.interp(steps, seen, channel[seen]) if len(seen) else 0.0
-    padding = max(0, SHORTEST - len(filled))
-    return np.pad(filled, ((0, padding), (0, 0)))
+    return linear(data, _flat, make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)))

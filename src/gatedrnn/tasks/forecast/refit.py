@@ -5,8 +5,7 @@ Intervals by split conformal prediction (Vovk et al. 2005; of quantiles: Romano 
 distance between two quantiles as the unit of errors, so that a series and a time that are harder keep their wider ones.
 """
 
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -15,19 +14,10 @@ import torch
 from gatedrnn.data import TaskData, Windows
 from gatedrnn.models import GatedRNNForForecasting
 from gatedrnn.models.forecasting import averaged
-from gatedrnn.models.opening import open_model
-from gatedrnn.training.result import RunResult
-from gatedrnn.training.settings import RunSettings
+from gatedrnn.training.plain_part import ENOUGH_EXAMPLES, SHRINKAGES, least_with_penalty
 
-SHRINKAGES = (0.0, 0.25, 0.5, 0.75, 1.0)
 _UNTRUSTED = 0.75
 """The shrinkage where no value was held back."""
-PENALTY = 0.05
-"""A part of the error for each unit of distance from the shrinkage that is expected: forecasts choose by chance too."""
-FEW, MANY = 1.0, 0.25
-"""The shrinkages expected of a model with hardly a forecast to choose by, and of one with `_ENOUGH_WINDOWS`: on panels
-of M1 and M3 a fourth was best or nearly so, whatever a validation part of some hundred series said."""
-_ENOUGH_WINDOWS = 100
 MAX_WINDOWS = 2048
 """Forecasts that both are found from."""
 ENOUGH = 200
@@ -53,7 +43,7 @@ class Errors(NamedTuple):
 def errors_of(model: GatedRNNForForecasting, windows: Windows, shrinkages: Sequence[float]) -> list[Errors]:
     """Errors of the forecasts of a part that the model was not trained on, or where they are few from all of its
     origins; in `eval()`, without factors of intervals; one of them for each shrinkage."""
-    places = windows.places if len(windows) >= _ENOUGH_WINDOWS else windows.all_places(MAX_WINDOWS)
+    places = windows.places if len(windows) >= ENOUGH_EXAMPLES else windows.all_places(MAX_WINDOWS)
     middle = model.config.levels.index(0.5)
     errors: list[list[Errors]] = [[] for _ in shrinkages]
     for rows in windows.in_batches(places):
@@ -81,16 +71,6 @@ def best_shrinkage(errors: Sequence[Errors], windows: int) -> int:
     """
     means = [float(np.nanmean(e.scaled)) if np.isfinite(e.scaled).any() else np.inf for e in errors]
     return least_with_penalty(means, windows)
-
-
-def least_with_penalty(means: Sequence[float], examples: int) -> int:
-    """The index in `SHRINKAGES` of the smallest mean error of so many independent examples, with a penalty on what is
-    not expected: few must speak for the network, many against it."""
-    expected = FEW + (MANY - FEW) * min(1.0, examples / _ENOUGH_WINDOWS)
-    costs = [
-        mean * (1 + PENALTY * abs(shrinkage - expected)) for mean, shrinkage in zip(means, SHRINKAGES, strict=True)
-    ]
-    return int(np.argmin(costs))
 
 
 def bands_of(errors: Sequence[Errors], levels: Sequence[float]) -> list[list[float]] | None:
@@ -132,79 +112,18 @@ def _factors(error: np.ndarray, distances: np.ndarray, levels: Sequence[float], 
     return factors
 
 
-REFIT = "refit"
-"""The folder in a run's folder that holds the folders of its further trainings, until it has ended."""
-AGAIN = {"tested": "again, on all before the test", "final": "again, on everything"}
-"""The description of each further training, by the name of its folder."""
-
-TrainAgain = Callable[[RunSettings, str], RunResult]
-"""Train with other settings, in a folder of that name, as far as it is not done."""
-
-
-class Fitted(NamedTuple):
-    """Models of one run, with their intervals."""
-
-    tested: GatedRNNForForecasting
-    """Was not trained on the test part."""
-    final: GatedRNNForForecasting
-    """The one that is handed out."""
-    seconds: float
-    """The seconds of further training."""
-
-
-def further_trainings(settings: RunSettings, data: TaskData) -> dict[str, str]:
-    """Models beside the first that a run trains, each with the part of the data that it sees."""
-    if not settings.train.refit or not data.evaluation:
-        return {}
-    tested = {"tested": "train+validation"} if "validation" in data.evaluation else {}
-    return {**tested, "final": "all"}
-
-
-def fit_again(
-    settings: RunSettings, data: TaskData, model: GatedRNNForForecasting, steps: int, path: Path, train: TrainAgain
-) -> Fitted:  # fmt: skip
-    """Train on all before the test, and on everything, if the run shall; and find the intervals of both.
-
-    Args:
-        settings: of the run.
-        data: its own.
-        model: trained on the training part.
-        steps: of further trainings.
-        path: the run's folder.
-        train: trains again.
-    """
-    shrinkage, held = _from_validation(data, model) if settings.train.calibrate else (0.0, list[Errors]())
-    if shrinkage == 1:  # forecasts are those of the start, whatever is learned
-        steps = 1
-    models, seconds = {"tested": model, "final": model}, 0.0
-    for name, part in further_trainings(settings, data).items():
-        again = settings.model_copy(
-            update={
-                "data": settings.data.model_copy(update={"train_on": part}),
-                "train": settings.train.model_copy(update={"total_steps": steps, "refit": False}),
-            }
-        )
-        seconds += train(again, name).measured.training_seconds
-        models[name] = open_model(GatedRNNForForecasting, path / REFIT / name / "model").to(model.device)
-    tested, final = models["tested"], models["final"]
-    if settings.train.calibrate:
-        for trained in (model, tested, final):
-            trained.config.shrinkage = shrinkage
-        _set_intervals(data, model, tested, final, held)
-    return Fitted(tested, final, seconds)
-
-
-def _from_validation(data: TaskData, model: GatedRNNForForecasting) -> tuple[float, list[Errors]]:
+def from_validation(data: TaskData, model: GatedRNNForForecasting) -> tuple[float, list[Errors]]:
     """Return the shrinkage that the validation part asks for, and the errors with it; none without such a part."""
     if "validation" not in data.evaluation:
         return _UNTRUSTED, []
     validation = cast(Windows, data.evaluation["validation"])
+    # All shrinkages from one pass: the network is what takes the time.
     errors = errors_of(model, validation, SHRINKAGES)
     best = best_shrinkage(errors, len(validation))
     return SHRINKAGES[best], [errors[best]]
 
 
-def _set_intervals(
+def set_intervals(
     data: TaskData, model: GatedRNNForForecasting, tested: GatedRNNForForecasting, final: GatedRNNForForecasting,
     errors: list[Errors],
 ) -> None:  # fmt: skip

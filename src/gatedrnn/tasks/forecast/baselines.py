@@ -20,8 +20,8 @@ from gatedrnn.data import Batch, TaskData, Windows
 from gatedrnn.extras import require
 from gatedrnn.models.forecast_units import Scale, naive_forecast
 from gatedrnn.models.smoothing import filled
-from gatedrnn.study.baseline import PlainBaseline, check_lightgbm
-from gatedrnn.training.forecast_scores import ForecastTally
+from gatedrnn.tasks.forecast.scores import ForecastTally
+from gatedrnn.training.baseline import PlainBaseline, check_lightgbm
 
 LOG = logging.getLogger("gatedrnn")
 Forecast = Callable[[Windows, np.ndarray], np.ndarray]

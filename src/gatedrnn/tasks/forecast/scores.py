@@ -2,15 +2,19 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeAlias, cast
 
 import numpy as np
 import torch
+from accelerate import Accelerator
 
 from gatedrnn.data import Windows
 from gatedrnn.models import GatedRNNForForecasting
+from gatedrnn.training.metrics import Evaluation
 from gatedrnn.training.outcomes import Outcomes, of_windows
 from gatedrnn.training.result import Scores
+from gatedrnn.training.sharing import in_turns
 
 Each: TypeAlias = Callable[[Callable[[np.ndarray], Any], list[np.ndarray]], Iterable[Any]]
 """Calls a function with each of some groups of windows; `map`, or processes that share them."""
@@ -126,3 +130,10 @@ def tally_streams(model: GatedRNNForForecasting, windows: Windows) -> tuple[Fore
         tally.add(done, quantiles, windows.collate(places)["labels"].numpy())
         loss, done = loss + float(output.loss) * len(places), done + len(places)
     return tally, loss / len(windows)
+
+
+def evaluate_windows(model: GatedRNNForForecasting, windows: Windows, accelerator: Accelerator) -> Evaluation:
+    """Scores of forecasts; the windows are shared by all processes."""
+    with accelerator.autocast():
+        tally, loss = tally_windows(model, windows, partial(in_turns, accelerator))
+    return Evaluation(tally.scores(loss), tally.outcomes())

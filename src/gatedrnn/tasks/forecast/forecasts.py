@@ -35,11 +35,13 @@ from gatedrnn.tables.keys import split_line
 from gatedrnn.tables.options import recorded_dialect
 from gatedrnn.tables.table import Table, type_named
 from gatedrnn.tables.times import MAX_DECIMALS, decimals_of
-from gatedrnn.training.finished import data_of, open_finished, open_tested
+from gatedrnn.tasks.forecast.scores import ForecastTally
+from gatedrnn.training.finished import data_of, open_tested
 from gatedrnn.training.folder import RunFolder
-from gatedrnn.training.forecast_scores import ForecastTally
 from gatedrnn.training.result import Record
 
+FORECAST_FILE = "forecast.csv"
+"""The file in a run's folder with the steps after the last values of its table."""
 ROWS = 256
 """Series that are forecast together."""
 SHOWN = 4
@@ -314,10 +316,14 @@ def _distinct(names: Sequence[str], targets: Sequence[str], ends: Sequence[str])
     return len(set(columns)) == len(columns)
 
 
-def write_forecasts(path: Path) -> Forecasts:
-    """Write forecasts.json into a finished run's folder, and return it."""
+def write_forecasts(path: Path, final: GatedRNNForForecasting) -> Forecasts:
+    """Write forecasts.json into a finished run's folder, and return it.
+
+    Args:
+        path: the folder.
+        final: its model.
+    """
     folder = RunFolder(path)
-    final = cast(GatedRNNForForecasting, open_finished(path).model)
     tested = cast(GatedRNNForForecasting, open_tested(path).model) if folder.tested.exists() else final
     data = data_of(folder)
     assert isinstance(data.train, Windows)

@@ -18,6 +18,7 @@ from gatedrnn.data.tokenizers import CONTINUES, PAD, UNK, is_letter
 from gatedrnn.models.grams import CharacterEmbedding
 from gatedrnn.models.linear_path import LinearPath
 from gatedrnn.models.modeling import EMBEDDING_STD, GatedRNNPreTrainedModel
+from gatedrnn.records import Json
 from gatedrnn.training.settings import RunSettings
 
 BEGIN, END = "<", ">"
@@ -192,15 +193,15 @@ _LETTERS_SHARE = 0.75
 words that it has to put together itself. Chosen by cross-validation on Chinese reviews."""
 
 
-def text_fields(run: RunSettings, data: TaskData) -> dict[str, float | dict[str, int]]:
+def text_fields(run: RunSettings, data: TaskData) -> dict[str, Json]:
     """Fields of the configuration that follow from the training texts."""
-    fields: dict[str, float | dict[str, int]] = {}
+    fields: dict[str, Json] = {}
     if run.model.character_grams:
         composed = _composed(data, run.model.character_grams)
         fields |= {"character_grams": composed.grams, "grams_per_token": composed.table.shape[1]}
     if run.model.linear_path:
         pairs, triples, grams = _linear(data)
-        sizes = {"pairs": len(pairs), "grams": grams.grams, "grams_per_token": grams.table.shape[1]}
+        sizes: dict[str, Json] = {"pairs": len(pairs), "grams": grams.grams, "grams_per_token": grams.table.shape[1]}
         if triples is not None:
             sizes["triples"], fields["path_share"] = len(triples), _LETTERS_SHARE
         fields["linear_path"] = sizes
