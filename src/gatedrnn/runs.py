@@ -641,8 +641,10 @@ def _in_precision_of(folder: Path, settings: "RunSettings") -> "RunSettings":
 def default_folder(task: str, cell: str, seed: int) -> Path:
     """Return the folder of a run of the command line without an `output`."""
     from gatedrnn.training.recipes import with_options
+    from gatedrnn.trust import canonical_name
 
-    return Path("runs") / f"{task}-{with_options(task, cell).replace(':', '-')}-{seed}"
+    name = f"{canonical_name(task)}-{with_options(task, cell).replace(':', '-')}-{seed}"
+    return Path("runs") / name
 
 
 def placed(

@@ -35,10 +35,9 @@ def load_digits(settings: DigitsSettings) -> TaskData:
         return Examples(list(images[chosen]), digits.target[chosen].astype(np.int64))
 
     return TaskData(
-        name="digits",
+        name=settings.task,
         model_inputs={"input_size": images.shape[2], "pad_token_id": None, "unk_token_id": None},
         label_names=tuple(str(name) for name in digits.target_names),
-        labelled="sequence",
         train=examples(train),
         evaluation={"validation": examples(validation), "test": examples(test)},
         sources=[
@@ -85,10 +84,9 @@ def load_mnist(settings: MnistSettings) -> TaskData:
         return Examples(list(sequences), digits.astype(np.int64))
 
     return TaskData(
-        name="mnist",
+        name=settings.task,
         model_inputs={"input_size": 1, "pad_token_id": None, "unk_token_id": None},
         label_names=tuple(str(digit) for digit in range(10)),
-        labelled="sequence",
         train=examples(images[train], digits[train]),
         evaluation={
             "validation": examples(images[validation], digits[validation]),

@@ -38,7 +38,6 @@ def load_language_model(settings: LanguageSettings) -> TaskData:
             "vocab_size": len(tokenizer), "unk_token_id": tokenizer.unk_token_id,
             "pad_token_id": tokenizer.pad_token_id, **ends,
         },
-        labelled="next",
         train=ORDERS[settings.order](streams["train"], settings.length, settings.document_resets),
         evaluation={
             split: Lanes(stream, EVALUATION_LENGTH, settings.document_resets)

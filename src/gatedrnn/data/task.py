@@ -3,7 +3,7 @@
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 from transformers import PreTrainedTokenizerFast
 
@@ -40,11 +40,9 @@ class TaskData:
     """A task's data, ready for batches."""
 
     name: str
+    """The name of the task, as its settings have it."""
     model_inputs: dict[str, Json]
     """Fields of the model's configuration that the data decide: vocab_size or input_size, and the special tokens."""
-    labelled: Literal["sequence", "step", "next", "future"]
-    """The unit that has a label: a sequence, every step of it, every step with the token that comes next, or a window
-    with the values that come after it."""
     train: TrainingSource
     evaluation: Mapping[str, Split]
     """"validation" and "test", as far as there are such parts, and whatever else is measured at the end, by name."""

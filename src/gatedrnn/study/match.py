@@ -13,6 +13,7 @@ from gatedrnn.models.structure import Parameters, Structure, count_parameters, d
 from gatedrnn.study.results import Match
 from gatedrnn.study.settings import CompareSettings
 from gatedrnn.training.model import build_model
+from gatedrnn.training.task import task_named
 from gatedrnn.trust import canonical_name
 
 MARKED, REFUSED = 0.01, 0.05
@@ -146,7 +147,7 @@ def _contender(sized: _Sized, cell: str, match: Match, width: int, target: int, 
 
 def _check_able(settings: CompareSettings, data: TaskData, cell: str) -> None:
     """Check that a backbone does not look ahead where the next step is what it must predict."""
-    if data.labelled != "next" or not _is_backbone(settings, cell):
+    if not (_is_backbone(settings, cell) and task_named(data.name).model_class(data).can_generate()):
         return
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         model = _built(settings, data, cell, settings.contenders.hidden_size).eval()

@@ -108,7 +108,7 @@ def test_words_keep_their_tags_whatever_a_tokenizer_makes_of_them(tmp_path):
     wanted = {" ".join(row["tokens"]): row["tags"] for row in rows}
     for tokenizer in ("tokens", "bpe", "characters"):
         data = load_task(data_settings("token-classification", train_file=file, tokenizer=tokenizer, min_count=1))
-        assert data.labelled == "step" and set(data.label_names) == {"ADJ", "A", "B", "DET", "N", "NAME", "V"}
+        assert data.train.of_steps and set(data.label_names) == {"ADJ", "A", "B", "DET", "N", "NAME", "V"}
         for split, examples in {**data.evaluation, "train": data.train}.items():
             for text, inputs, labels in zip(data.texts[split].texts, examples.inputs, examples.labels, strict=True):
                 found = [data.label_names[label] for label in labels if label != IGNORED]

@@ -149,7 +149,7 @@ def load_forecast(settings: ForecastSettings) -> TaskData:
                 "series_type": _type_kept(table, table.columns.series),
             },
         },
-        labelled="future", train=train, evaluation=evaluation, sources=read.sources, notes=notes, table=read.table,
+        train=train, evaluation=evaluation, sources=read.sources, notes=notes, table=read.table,
     )  # fmt: skip
 
 

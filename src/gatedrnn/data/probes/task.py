@@ -84,10 +84,9 @@ def load_probe(settings: ProbeTaskSettings) -> TaskData:
         return Examples(list(inputs), labels, probe.within)
 
     return TaskData(
-        name=probe.name,
+        name=settings.task,
         model_inputs=_read(probe),
         label_names=tuple(str(label) for label in range(probe.classes)) or ("number",),
-        labelled="step" if probe.classes else "sequence",
         train=FreshRows(probe, length, settings.curriculum, settings.labels),
         evaluation={
             "validation": fixed(_VALIDATION, length, VALIDATED),

@@ -113,7 +113,6 @@ def load_series_task(settings: SeriesSettings) -> TaskData:
                 "rate": read["train"].rate, "unit": read["train"].unit,
             },
         },
-        labelled="sequence",
         train=examples(read["train"]),
         evaluation={split: examples(read[split]) for split in ("validation", "test") if split in read},
         sources=sources, label_names=names or ("number",), notes=notes,

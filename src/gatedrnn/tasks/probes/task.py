@@ -69,4 +69,8 @@ class ProbeTask(LabelledTask[ProbeTaskSettings]):
         from gatedrnn.models import GatedRNNForTokenClassification
 
         # A number is asked for at the end of a row, a class at some steps or every one.
-        return GatedRNNForTokenClassification if data.labelled == "step" else super().model_class(data)
+        return (
+            GatedRNNForTokenClassification
+            if data.model_inputs.get("problem_type") != "regression"
+            else super().model_class(data)
+        )
