@@ -11,12 +11,12 @@ from pydantic import TypeAdapter
 
 from benchmarks.record import FILE, BenchRecord
 from benchmarks.sizes import Shape
-from gatedrnn.data.probes import scaled
 from gatedrnn.pages import plural, signed
 from gatedrnn.records import Environment, Machine
 from gatedrnn.study.results import ComparisonResults, PlainScores, ProbeResults, Source, TaskAnswers
 from gatedrnn.study.statistics import Estimate, Sample, Table
 from gatedrnn.study.verdict import difference_in_words, with_interval
+from gatedrnn.tasks.probes.suite import scaled
 from gatedrnn.training.outcomes import OUTCOMES, read_outcomes
 from gatedrnn.training.result import Record, RunResult, read_record
 from gatedrnn.training.settings import RunSettings

@@ -24,10 +24,10 @@ from scipy.io import wavfile
 
 from gatedrnn.data.corpus import read_corpus
 from gatedrnn.data.files import read_file
-from gatedrnn.data.forecast.table import Columns, read_series_table
-from gatedrnn.data.images import _unpacked
-from gatedrnn.data.series.files import Reading, read_series
 from gatedrnn.errors import Error
+from gatedrnn.tasks.forecast.table import Columns, read_series_table
+from gatedrnn.tasks.images.read import _unpacked
+from gatedrnn.tasks.series.files import Reading, read_series
 
 TIMES = ("2024-01-01", "2024-01-02 18:00", "0001-01-01", "9999-12-31", "2024-13-01", "07:30", "99:59", "1e300", "inf")
 ODD = st.sampled_from(

@@ -36,7 +36,6 @@ from llvmlite import binding
 from torch import Tensor
 
 from gatedrnn.data import SERIES, Examples, Lanes, TaskData, Windows, load_task
-from gatedrnn.data.settings import ProbeTaskSettings, SeriesSettings
 from gatedrnn.errors import DataError
 from gatedrnn.processes import SignalFlag
 from gatedrnn.progress import Progress
@@ -44,6 +43,8 @@ from gatedrnn.records import Machine, environment
 from gatedrnn.study.results import ComparisonResults, ProbeResults
 from gatedrnn.study.settings import CompareSettings
 from gatedrnn.study.space import with_values
+from gatedrnn.tasks.probes.settings import ProbeTaskSettings
+from gatedrnn.tasks.series.settings import SeriesSettings
 from gatedrnn.training.evaluate import evaluate
 from gatedrnn.training.folder import RunFolder, differences
 from gatedrnn.training.loop import Trainer

@@ -7,10 +7,10 @@ import logging
 import sys
 from pathlib import Path
 
-from gatedrnn.data.forecast.table import Columns, read_series_table
-from gatedrnn.data.series.files import Reading, read_series
-from gatedrnn.data.task_of_file import task_of_file
 from gatedrnn.errors import Error
+from gatedrnn.tasks.claims import task_of_file
+from gatedrnn.tasks.forecast.table import Columns, read_series_table
+from gatedrnn.tasks.series.files import Reading, read_series
 
 WIDTH = 200
 

@@ -544,8 +544,8 @@ def train(
         given = cast(dict[str, Json], {**named, **settings})
         task = task or of_form
         if task is None and given.get("train_file") is not None:
-            from gatedrnn.data.task_of_file import task_of_file
             from gatedrnn.tables.options import recorded_dialect
+            from gatedrnn.tasks.claims import task_of_file
 
             task = task_of_file(Path(str(given["train_file"])), recorded_dialect(given))
         chosen = run_of_recipe(task or DEFAULT_TASK, **given)

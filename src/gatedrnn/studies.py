@@ -346,7 +346,7 @@ def _task_of(settings: Mapping[str, Setting]) -> str | None:
     """The task of the file that is named, if one is."""
     if settings.get("train_file") is None:
         return None
-    from gatedrnn.data.task_of_file import task_of_file
     from gatedrnn.tables.options import recorded_dialect
+    from gatedrnn.tasks.claims import task_of_file
 
     return task_of_file(Path(str(settings["train_file"])), recorded_dialect(settings))

@@ -9,9 +9,9 @@ from scipy.io import wavfile
 from tolerances import assert_equal_within
 
 from gatedrnn.data import Examples, Windows, data_settings, load_task
-from gatedrnn.data.forecast.task import asked_of, read_tables
 from gatedrnn.models import GatedRNNForForecasting
 from gatedrnn.tasks.forecast.forecasts import quantiles_of
+from gatedrnn.tasks.forecast.read import asked_of, read_tables
 from gatedrnn.training.loop import run
 from gatedrnn.training.model import build_model
 from gatedrnn.training.predict import outputs_of

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gatedrnn.data import data_settings
-from gatedrnn.data.settings import LanguageSettings
+from gatedrnn.tasks.language.settings import LanguageSettings
 from gatedrnn.training.settings import ModelSettings, RunSettings, TrainSettings
 
 

@@ -23,8 +23,8 @@ import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 import gatedrnn
-from gatedrnn.data.forecast import task
 from gatedrnn.errors import Damaged, DataError, FolderTaken, Interrupted, UsageError, in_one_line
+from gatedrnn.tasks.forecast import read as task
 from gatedrnn.training import finished
 from gatedrnn.training.settings import with_words_of_cells
 

@@ -136,8 +136,8 @@ def _task_of_file(command: App, tokens: Sequence[str]) -> str | None:
     file = asked("train-file", tokens) or held.get("train_file")
     if file is None or asked("task", tokens) or "task" in held or "forecast" in command.name:
         return None
-    from gatedrnn.data.task_of_file import task_of_file
     from gatedrnn.tables.options import DialectOptions
+    from gatedrnn.tasks.claims import task_of_file
 
     def given(name: str) -> Any:
         return asked(name, tokens) or held.get(name.replace("-", "_"))

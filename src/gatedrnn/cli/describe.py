@@ -20,8 +20,8 @@ def print_recipe(file: Path, task: str | None) -> None:
         task: guessed if None.
     """
     from gatedrnn.data import FORECAST, LANGUAGE, tasks_kept
-    from gatedrnn.data.task_of_file import task_of_file
     from gatedrnn.tables.files import FORMATS, ending_of, read_table
+    from gatedrnn.tasks.claims import task_of_file
     from gatedrnn.training.chosen import recipe_for
 
     console = Console()

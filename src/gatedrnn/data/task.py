@@ -3,7 +3,7 @@
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
+from typing import Any, TypeAlias, TypeVar, cast
 
 from transformers import PreTrainedTokenizerFast
 
@@ -12,9 +12,6 @@ from gatedrnn.data.scripts import MIN_SHARE
 from gatedrnn.data.stream import Lanes
 from gatedrnn.data.windows import Windows
 from gatedrnn.records import Json
-
-if TYPE_CHECKING:
-    from gatedrnn.data.forecast.table import SeriesTable
 
 _MAX_KEPT = 3
 """Tasks and tables in memory: a forecaster's table outlives the task of its first training by one further training."""
@@ -57,8 +54,8 @@ class TaskData:
     """Raw texts by split, for text tasks."""
     undivided_share: float = 0.0
     """The share of the training texts' letters that belong to scripts without blanks between words."""
-    table: "SeriesTable | None" = None
-    """The table of forecasts, with the times after the last values that have known covariates."""
+    table: Any = None
+    """The table that was read, where the task goes on to need it, as forecasts after its end do."""
 
     @property
     def undivided(self) -> bool:

@@ -13,8 +13,6 @@ from numpy.random import RandomState
 from sklearn.utils.validation import check_is_fitted
 
 from gatedrnn.data import FORECAST, Windows
-from gatedrnn.data.forecast.table import Columns, SeriesTable, read_series_table, until_last_values
-from gatedrnn.data.forecast.task import Asked, asked_of, check_float32, naive_error, over_series, with_calendar
 from gatedrnn.data.frames import Data, Frame, InMemory, frame_of, on_disk, table_of
 from gatedrnn.data.windows import OneSeries, deviation_of
 from gatedrnn.errors import DataError
@@ -25,7 +23,9 @@ from gatedrnn.models.forecasting import ForecastState
 from gatedrnn.tables.options import recorded_dialect
 from gatedrnn.tasks.forecast.forecasts import Forecasts, drawn_after, quantiles_of
 from gatedrnn.tasks.forecast.forecasts import table_of as table_of_forecast
+from gatedrnn.tasks.forecast.read import Asked, asked_of, check_float32, naive_error, over_series, with_calendar
 from gatedrnn.tasks.forecast.scores import ForecastTally
+from gatedrnn.tasks.forecast.table import Columns, SeriesTable, read_series_table, until_last_values
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

@@ -12,13 +12,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from gatedrnn.data import SERIES, SERIES_REGRESSION
 from gatedrnn.data.files import LABEL_COLUMNS
 from gatedrnn.data.frames import Data, Frame, InMemory, as_series, is_frame, on_disk, series_table, table_of
-from gatedrnn.data.series.files import Reading, check_channels, read_series
-from gatedrnn.data.series.measurements import SERIES_COLUMNS
-from gatedrnn.data.series.task import gaps_of
 from gatedrnn.estimators.base import GatedEstimator, Settings, as_value_errors
 from gatedrnn.estimators.labels import Labels, OfClasses, OfNumbers, checked_labels, merged
 from gatedrnn.models import GatedRNNForSequenceClassification
 from gatedrnn.models.opening import Finished
+from gatedrnn.tasks.series.files import Reading, check_channels, read_series
+from gatedrnn.tasks.series.measurements import SERIES_COLUMNS
+from gatedrnn.tasks.series.read import gaps_of
 from gatedrnn.training.predict import log_probabilities, outputs_of
 
 Times: TypeAlias = Sequence[np.ndarray] | np.ndarray

@@ -2,9 +2,9 @@
 
 from statistics import mean, median_low
 
-from gatedrnn.data.probes import scaled
 from gatedrnn.pages import plural
 from gatedrnn.study.results import ProbeResults, TaskAnswers
+from gatedrnn.tasks.probes.suite import scaled
 
 HOLDS = 0.9
 """The scaled accuracy at which a task counts as solved. Not nearer to 1: one wrong step, early in one of the 64 rows of

@@ -8,8 +8,6 @@ from typing import cast
 
 from gatedrnn import manifest
 from gatedrnn.data import Examples, load_task, tasks_kept
-from gatedrnn.data.probes import PROBES, labels_in
-from gatedrnn.data.settings import ProbeTaskSettings
 from gatedrnn.errors import DataError
 from gatedrnn.executors import HERE, Executor, OnProgress
 from gatedrnn.kinds.kind import Tracking
@@ -20,6 +18,8 @@ from gatedrnn.study.match import core_parameters
 from gatedrnn.study.report import write_report
 from gatedrnn.study.results import CellAnswers, ComparisonResults, Measured, ProbeResults, ProbesAsked, TaskAnswers
 from gatedrnn.study.settings import CompareSettings, ContenderSettings, ProbeSettings
+from gatedrnn.tasks.probes.settings import ProbeTaskSettings
+from gatedrnn.tasks.probes.suite import PROBES, labels_in
 from gatedrnn.training.recipes import with_options, with_recipe
 from gatedrnn.training.settings import ModelSettings, TrainSettings
 

@@ -3,12 +3,12 @@
 import math
 from typing import TypeAlias
 
-from gatedrnn.data.probes.suite import GROUPS
 from gatedrnn.kinds.scan.path import POSITIVE
 from gatedrnn.pages import plural, signed
 from gatedrnn.study.results import ComparisonResults, ContenderResults, PlainScores
 from gatedrnn.study.settings import BESIDE, LADDERS
 from gatedrnn.study.statistics import MAX_GROWTH, MAX_SEEDS, POWER, USUAL_SEEDS, Estimate, Pair
+from gatedrnn.tasks.probes.suite import GROUPS
 from gatedrnn.training.task import task_named
 
 MATCH_WORDS = {

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from gatedrnn.data.probes import PROBES
 from gatedrnn.names import PROBES as NAMES
+from gatedrnn.tasks.probes.suite import PROBES
 
 HEAVY = ("torch", "transformers", "datasets", "pandas", "scipy", "matplotlib", "sklearn", "plotly", "numba")
 COMMANDS = (

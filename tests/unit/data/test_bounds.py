@@ -14,9 +14,9 @@ import pytest
 from text_files import refused
 
 from gatedrnn import unpacking
-from gatedrnn.data.series.files import Reading, read_series
 from gatedrnn.errors import Damaged, DataError
 from gatedrnn.tables.files import read_table, values_of
+from gatedrnn.tasks.series.files import Reading, read_series
 from gatedrnn.training.outcomes import read_outcomes
 
 MAIN = "http://schemas.openxmlformats.org/"

@@ -12,7 +12,7 @@ from text_files import refused, same, write
 
 from gatedrnn.data import Examples, data_settings, load_task, tokens_in
 from gatedrnn.data.batches import _EVALUATION_TOKENS
-from gatedrnn.data.images import load_digits
+from gatedrnn.tasks.images.read import load_digits
 
 ALL, IMAGES, SIDE = 1_797, 100, 4
 

@@ -9,13 +9,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from gatedrnn.data.forecast.table import Columns, read_series_table
 from gatedrnn.data.frames import coded, frame_of, in_memory, label_array, on_disk, table_of, texts_of, typed
 from gatedrnn.data.labels import as_trained
 from gatedrnn.errors import DataError
 from gatedrnn.tables.files import read_table
 from gatedrnn.tables.table import type_kept, type_named
 from gatedrnn.tasks.forecast.forecasts import read_forecast
+from gatedrnn.tasks.forecast.table import Columns, read_series_table
 
 MISSING = {
     "None": ["up", None, "down"], "NaN": pd.Series(["up", np.nan, "down"]), "NA": pd.array([1, pd.NA, 0], "Int64"),

@@ -11,9 +11,9 @@ from text_targets import films, sentences, write_lines
 from gatedrnn.data import data_settings, load_task
 from gatedrnn.data.files import Wanted, read_file
 from gatedrnn.data.labels import holds_several
-from gatedrnn.data.task_of_file import task_of_file
-from gatedrnn.data.text import IGNORED, encode_words
 from gatedrnn.data.tokenizers import learn_tokenizer
+from gatedrnn.tasks.claims import task_of_file
+from gatedrnn.tasks.tagging.read import IGNORED, encode_words
 
 TEXTS = ["joke and tank", "a tank came", "one joke more", "none of it"]
 SETS = [("comic", "war"), ("war",), ("comic",), ()]

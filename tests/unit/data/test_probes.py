@@ -7,10 +7,9 @@ import pytest
 from text_files import refused, same
 
 from gatedrnn.data import data_settings, load_task
-from gatedrnn.data.probes import IGNORED, PROBES, labels_in, scaled
-from gatedrnn.data.probes.suite import elements, neighbours
-from gatedrnn.data.probes.task import _STEPS_PER_EPOCH, LABELS, MAX_ROWS, TOKENS, VALIDATED
 from gatedrnn.errors import UsageError
+from gatedrnn.tasks.probes.read import _STEPS_PER_EPOCH, LABELS, MAX_ROWS, TOKENS, VALIDATED
+from gatedrnn.tasks.probes.suite import IGNORED, PROBES, elements, labels_in, neighbours, scaled
 
 ROWS, LENGTH = 50, 40
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gatedrnn.data.forecast.seasons import autocorrelations, seasons_of
+from gatedrnn.tasks.forecast.seasons import autocorrelations, seasons_of
 
 SIX_WEEKS = 24 * 7 * 6
 HOURS = np.arange(SIX_WEEKS)

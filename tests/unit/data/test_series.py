@@ -11,12 +11,6 @@ from scipy.io import wavfile
 from text_files import refused, written
 
 from gatedrnn.data import data_settings
-from gatedrnn.data.forecast.table import Columns, read_series_table
-from gatedrnn.data.forecast.task import load_forecast, read_asked
-from gatedrnn.data.series.files import Reading, check_rate, named_files, read_series
-from gatedrnn.data.series.formats import read_recordings, read_ts
-from gatedrnn.data.series.measurements import read_long
-from gatedrnn.data.series.task import load_series_task
 from gatedrnn.data.windows import deviation_of, scale_of
 from gatedrnn.models import GatedRNNConfig
 from gatedrnn.models.modeling import ChannelScale
@@ -24,6 +18,12 @@ from gatedrnn.tables.frequency import calendar_features
 from gatedrnn.tables.numbers import numbers_of
 from gatedrnn.tables.options import Fields
 from gatedrnn.tables.times import read_times
+from gatedrnn.tasks.forecast.read import load_forecast, read_asked
+from gatedrnn.tasks.forecast.table import Columns, read_series_table
+from gatedrnn.tasks.series.files import Reading, check_rate, named_files, read_series
+from gatedrnn.tasks.series.formats import read_recordings, read_ts
+from gatedrnn.tasks.series.measurements import read_long
+from gatedrnn.tasks.series.read import load_series_task
 
 NAN = np.nan
 HEADER = "@problemName p\n@univariate false\n@dimensions 2\n@equalLength false\n@classLabel true sit run\n@data\n"

@@ -13,16 +13,16 @@ from text_files import refused, written
 
 from gatedrnn.data import data_settings, load_task
 from gatedrnn.data.files import Wanted, read_file, with_names
-from gatedrnn.data.forecast.table import Columns, read_series_table
-from gatedrnn.data.series.files import Reading, read_series
-from gatedrnn.data.series.task import load_series_task
-from gatedrnn.data.task_of_file import task_of_file
-from gatedrnn.data.text import load_text_classification
 from gatedrnn.errors import DataError
 from gatedrnn.tables.files import read_table
 from gatedrnn.tables.numbers import numbers_of
 from gatedrnn.tables.options import DialectOptions, Fields
 from gatedrnn.tables.times import read_times
+from gatedrnn.tasks.claims import task_of_file
+from gatedrnn.tasks.forecast.table import Columns, read_series_table
+from gatedrnn.tasks.series.files import Reading, read_series
+from gatedrnn.tasks.series.read import load_series_task
+from gatedrnn.tasks.text.read import load_text_classification
 
 FORMS = {
     "1/31/1981": ("M/DD/YYYY", "1981-01-31"), "01/31/1981": ("MM/DD/YYYY", "1981-01-31"),

@@ -24,10 +24,10 @@ from gatedrnn import unpacking
 from gatedrnn.data import data_settings, load_task
 from gatedrnn.data.corpus import read_corpus
 from gatedrnn.data.files import Wanted, read_file
-from gatedrnn.data.images import load_mnist
-from gatedrnn.data.text import _AG_NEWS, load_ag_news, load_text_classification
 from gatedrnn.data.tokenizers import _MAX_WORD, PAD, SPECIAL, UNK, learn_tokenizer
 from gatedrnn.tables.options import AS_SHOWN, DialectOptions
+from gatedrnn.tasks.images.read import load_mnist
+from gatedrnn.tasks.text.read import _AG_NEWS, load_ag_news, load_text_classification
 
 ENDINGS = (".csv", ".tsv", ".jsonl", ".json", ".parquet")
 AWKWARD = [

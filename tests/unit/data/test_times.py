@@ -11,13 +11,13 @@ from pandas.tseries.offsets import LastWeekOfMonth
 from text_files import refused, written
 
 from gatedrnn.data import data_settings
-from gatedrnn.data.forecast.table import Columns, read_series_table
-from gatedrnn.data.forecast.task import asked_of, load_forecast, read_tables
-from gatedrnn.data.series.files import Reading, check_unit, read_series
-from gatedrnn.data.series.task import load_series_task
 from gatedrnn.tables.frequency import Frequency, as_frequency, frequency_of
 from gatedrnn.tables.times import read_times
 from gatedrnn.tasks.forecast.forecasts import table_of
+from gatedrnn.tasks.forecast.read import asked_of, load_forecast, read_tables
+from gatedrnn.tasks.forecast.table import Columns, read_series_table
+from gatedrnn.tasks.series.files import Reading, check_unit, read_series
+from gatedrnn.tasks.series.read import load_series_task
 
 SEASONS = {
     "h": (24, 168), "15min": (96,), "30min": (48, 336), "2h": (12, 84), "4h": (6, 42), "min": (60,), "s": (60,),

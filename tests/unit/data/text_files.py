@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from gatedrnn.data import data_settings
-from gatedrnn.data.text import load_text_classification
 from gatedrnn.errors import DataError
+from gatedrnn.tasks.text.read import load_text_classification
 
 
 def refused(said, read, *given, **named):

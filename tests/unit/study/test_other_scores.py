@@ -15,7 +15,6 @@ from statsforecast.models import Naive, RandomWalkWithDrift, SeasonalNaive
 from train_helpers import small_text, text_settings
 
 from gatedrnn.data import data_settings
-from gatedrnn.data.forecast.task import load_forecast
 from gatedrnn.errors import DataError
 from gatedrnn.study.experiment import compare
 from gatedrnn.study.plain import plain_baselines
@@ -26,6 +25,7 @@ from gatedrnn.study.statistics import Sample, Table
 from gatedrnn.study.tables import forecast_rows, score_rows
 from gatedrnn.study.verdict import headline
 from gatedrnn.tasks.forecast import baselines as forecast_baselines
+from gatedrnn.tasks.forecast.read import load_forecast
 from gatedrnn.training.outcomes import read_outcomes
 from gatedrnn.training.settings import ModelSettings
 

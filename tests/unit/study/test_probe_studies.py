@@ -7,12 +7,12 @@ from browser import needs_a_browser, visit
 from commands import outcome, printed
 from diverging import diverging
 
-from gatedrnn.data.probes import PROBES
 from gatedrnn.errors import FolderTaken, NonFiniteLoss
 from gatedrnn.records import environment
 from gatedrnn.study import probe_summary, probes
 from gatedrnn.study.results import CellAnswers, Measured, ProbeResults, ProbesAsked, TaskAnswers
 from gatedrnn.study.settings import ProbeSettings
+from gatedrnn.tasks.probes.suite import PROBES
 from gatedrnn.training.result import read_record
 from gatedrnn.training.task import Recipe, task_named
 

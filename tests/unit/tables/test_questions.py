@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from commands import call, exit_code
 
-from gatedrnn.data.forecast.task import read_tables
-from gatedrnn.data.series.files import Reading, read_series
-from gatedrnn.data.settings import ForecastSettings
 from gatedrnn.errors import Question, typed
 from gatedrnn.tables.questions import ask_at_once
+from gatedrnn.tasks.forecast.read import read_tables
+from gatedrnn.tasks.forecast.settings import ForecastSettings
+from gatedrnn.tasks.series.files import Reading, read_series
 
 DAYS = [str(day) for day in np.arange("2024-01-01", "2024-03-31", dtype="datetime64[D]")]
 WAVE = [f"{100 + 10 * np.sin(day / 7 * 2 * np.pi) + day % 5:.1f}" for day in range(90)]

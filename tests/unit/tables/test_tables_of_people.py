@@ -8,10 +8,10 @@ import pandas as pd
 import pytest
 import refusals
 
-from gatedrnn.data.forecast.table import Columns, read_series_table
-from gatedrnn.data.series.files import Reading, read_series
-from gatedrnn.data.task_of_file import task_of_file
 from gatedrnn.errors import DataError
+from gatedrnn.tasks.claims import task_of_file
+from gatedrnn.tasks.forecast.table import Columns, read_series_table
+from gatedrnn.tasks.series.files import Reading, read_series
 
 refused = partial(refusals.refused, DataError)
 HOURS, DAYS = pd.date_range("2024-01-01", periods=480, freq="h"), pd.date_range("2024-01-01", periods=60)

@@ -12,16 +12,6 @@ from pydantic import Field
 
 from gatedrnn import manifest
 from gatedrnn.data import TaskData, Windows
-from gatedrnn.data.forecast.table import Columns, read_series_table, until_last_values
-from gatedrnn.data.forecast.task import (
-    Asked,
-    asked_of,
-    check_float32,
-    naive_error,
-    over_series,
-    read_asked,
-    with_calendar,
-)
 from gatedrnn.data.frames import Frame, frame_of, write_predictions
 from gatedrnn.data.windows import deviation_of
 from gatedrnn.errors import DataError
@@ -35,7 +25,17 @@ from gatedrnn.tables.keys import split_line
 from gatedrnn.tables.options import recorded_dialect
 from gatedrnn.tables.table import Table, type_named
 from gatedrnn.tables.times import MAX_DECIMALS, decimals_of
+from gatedrnn.tasks.forecast.read import (
+    Asked,
+    asked_of,
+    check_float32,
+    naive_error,
+    over_series,
+    read_asked,
+    with_calendar,
+)
 from gatedrnn.tasks.forecast.scores import ForecastTally
+from gatedrnn.tasks.forecast.table import Columns, read_series_table, until_last_values
 from gatedrnn.training.finished import data_of, open_tested
 from gatedrnn.training.folder import RunFolder
 from gatedrnn.training.result import Record

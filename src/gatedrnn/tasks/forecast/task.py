@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING, cast
 
 from gatedrnn.data.registry import Recipe
-from gatedrnn.data.settings import ForecastSettings
 from gatedrnn.records import Json
+from gatedrnn.tasks.forecast.settings import ForecastSettings
 from gatedrnn.training.task import Chosen, Task
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class ForecastTask(Task[ForecastSettings]):
     recipe = _RECIPE
 
     def read(self, settings: ForecastSettings) -> "TaskData":
-        from gatedrnn.data.forecast.task import load_forecast
+        from gatedrnn.tasks.forecast.read import load_forecast
 
         return load_forecast(settings)
 

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from gatedrnn.data.registry import Recipe
-from gatedrnn.data.settings import DigitsSettings, MnistSettings
+from gatedrnn.tasks.images.settings import DigitsSettings, MnistSettings
 from gatedrnn.tasks.labelled import LabelledTask
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ class DigitsTask(LabelledTask[DigitsSettings]):
     )
 
     def read(self, settings: DigitsSettings) -> "TaskData":
-        from gatedrnn.data.images import load_digits
+        from gatedrnn.tasks.images.read import load_digits
 
         return load_digits(settings)
 
@@ -45,6 +45,6 @@ class MnistTask(LabelledTask[MnistSettings]):
     )  # fmt: skip
 
     def read(self, settings: MnistSettings) -> "TaskData":
-        from gatedrnn.data.images import load_mnist
+        from gatedrnn.tasks.images.read import load_mnist
 
         return load_mnist(settings)

@@ -9,9 +9,9 @@ from transformers import PreTrainedTokenizerFast
 from gatedrnn.data import Lanes, RunningText
 from gatedrnn.data.corpus import read_corpus
 from gatedrnn.data.frames import Frame, OnDisk
-from gatedrnn.data.language import EVALUATION_LENGTH
 from gatedrnn.data.stream import tokenise_with
 from gatedrnn.errors import DataError, UsageError
+from gatedrnn.tasks.language.read import EVALUATION_LENGTH
 from gatedrnn.tasks.language.scores import text_scores, token_losses
 from gatedrnn.training.finished import data_of
 from gatedrnn.training.folder import RunFolder

@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING, Any, cast
 
 from gatedrnn.data.registry import Recipe
-from gatedrnn.data.settings import LanguageSettings
 from gatedrnn.records import Json
+from gatedrnn.tasks.language.settings import LanguageSettings
 from gatedrnn.training.task import Chosen, Task
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class LanguageTask(Task[LanguageSettings]):
     )  # fmt: skip
 
     def read(self, settings: LanguageSettings) -> "TaskData":
-        from gatedrnn.data.language import load_language_model
+        from gatedrnn.tasks.language.read import load_language_model
 
         return load_language_model(settings)
 

@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING, Any
 
 from gatedrnn.data.registry import Parts, Recipe
-from gatedrnn.data.settings import ProbeTaskSettings
 from gatedrnn.tasks.labelled import LabelledTask
+from gatedrnn.tasks.probes.settings import ProbeTaskSettings
 
 if TYPE_CHECKING:
     from gatedrnn.data.task import TaskData
@@ -61,7 +61,7 @@ class ProbeTask(LabelledTask[ProbeTaskSettings]):
         self.recipe = Recipe(_RECIPES[name], options=_OPTIONS.get(name, {}))
 
     def read(self, settings: ProbeTaskSettings) -> "TaskData":
-        from gatedrnn.data.probes.task import load_probe
+        from gatedrnn.tasks.probes.read import load_probe
 
         return load_probe(settings)
 

@@ -7,12 +7,12 @@ from typing import Any, cast
 import numpy as np
 
 from gatedrnn.data.frames import OnDisk
-from gatedrnn.data.series.files import Reading, check_alike, check_float32, read_series
-from gatedrnn.data.series.task import gaps_of, labels_as_numbers
 from gatedrnn.errors import DataError
 from gatedrnn.models.opening import Finished
 from gatedrnn.tables.options import recorded_dialect
 from gatedrnn.tables.table import Table
+from gatedrnn.tasks.series.files import Reading, check_alike, check_float32, read_series
+from gatedrnn.tasks.series.read import gaps_of, labels_as_numbers
 from gatedrnn.training.answering import LabelAnswering
 from gatedrnn.training.predict import Rows, label_number, numbered, one_column, row_names
 from gatedrnn.training.task import Asked

@@ -3,8 +3,8 @@
 from typing import cast
 
 from gatedrnn.data import Examples, TaskData
-from gatedrnn.data.settings import SeriesSettings
 from gatedrnn.records import Json
+from gatedrnn.tasks.series.settings import SeriesSettings
 from gatedrnn.training.recipes import recipe_of
 from gatedrnn.training.settings import ModelSettings, TrainSettings
 from gatedrnn.training.task import Chosen

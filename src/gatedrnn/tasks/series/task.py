@@ -3,9 +3,9 @@
 from typing import TYPE_CHECKING, Any, cast
 
 from gatedrnn.data.registry import Recipe
-from gatedrnn.data.settings import SeriesRegressionSettings, SeriesSettings
 from gatedrnn.records import Json
 from gatedrnn.tasks.labelled import LabelledTask
+from gatedrnn.tasks.series.settings import SeriesRegressionSettings, SeriesSettings
 from gatedrnn.training.task import Chosen
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class SeriesClassificationTask(LabelledTask[SeriesSettings]):
     )
 
     def read(self, settings: SeriesSettings) -> "TaskData":
-        from gatedrnn.data.series.task import load_series_task
+        from gatedrnn.tasks.series.read import load_series_task
 
         return load_series_task(settings)
 

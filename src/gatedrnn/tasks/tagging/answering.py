@@ -7,12 +7,12 @@ import numpy as np
 from gatedrnn.data.files import with_names
 from gatedrnn.data.frames import OnDisk
 from gatedrnn.data.labels import as_trained, check_as_many, tags_in_column, words_in_column
-from gatedrnn.data.text import encode_words, step_labels
 from gatedrnn.errors import DataError
 from gatedrnn.records import Json
 from gatedrnn.tables.files import read_table, said_columns
 from gatedrnn.tables.options import recorded_dialect
 from gatedrnn.tables.table import Table
+from gatedrnn.tasks.tagging.read import encode_words, step_labels
 from gatedrnn.training.answering import LabelAnswering
 from gatedrnn.training.predict import (
     IGNORED,

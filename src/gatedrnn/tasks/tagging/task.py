@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING
 
 from gatedrnn.data.registry import Recipe
-from gatedrnn.data.settings import TaggingSettings
 from gatedrnn.tasks.labelled import LabelledTask
+from gatedrnn.tasks.tagging.settings import TaggingSettings
 
 if TYPE_CHECKING:
     from gatedrnn.data.task import TaskData
@@ -30,7 +30,7 @@ class TaggingTask(LabelledTask[TaggingSettings]):
     )  # fmt: skip
 
     def read(self, settings: TaggingSettings) -> "TaskData":
-        from gatedrnn.data.text import load_tagging
+        from gatedrnn.tasks.tagging.read import load_tagging
 
         return load_tagging(settings)
 

@@ -3,9 +3,9 @@
 from typing import TYPE_CHECKING
 
 from gatedrnn.data.registry import Recipe
-from gatedrnn.data.settings import TextRegressionSettings, TextSettings
 from gatedrnn.records import Json
 from gatedrnn.tasks.labelled import LabelledTask
+from gatedrnn.tasks.text.settings import TextRegressionSettings, TextSettings
 from gatedrnn.training.task import Chosen, SettingsT
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class TextClassificationTask(_TextTask[TextSettings]):
     recipe = Recipe(_CELLS, _BESIDE, most_steps=True)
 
     def read(self, settings: TextSettings) -> "TaskData":
-        from gatedrnn.data.text import load_text_classification
+        from gatedrnn.tasks.text.read import load_text_classification
 
         return load_text_classification(settings)
 
@@ -80,7 +80,7 @@ class TextRegressionTask(_TextTask[TextRegressionSettings]):
     recipe = Recipe({**_CELLS, "train": _TRAIN | {"label_smoothing": 0.0}}, _BESIDE, most_steps=True)
 
     def read(self, settings: TextRegressionSettings) -> "TaskData":
-        from gatedrnn.data.text import load_text_regression
+        from gatedrnn.tasks.text.read import load_text_regression
 
         return load_text_regression(settings)
 
@@ -110,6 +110,6 @@ class AgNewsTask(_TextTask[TextSettings]):
     )  # fmt: skip
 
     def read(self, settings: TextSettings) -> "TaskData":
-        from gatedrnn.data.text import load_ag_news
+        from gatedrnn.tasks.text.read import load_ag_news
 
         return load_ag_news(settings)

@@ -10,16 +10,6 @@ from typing import NamedTuple, cast
 import numpy as np
 
 from gatedrnn.data.batches import Batch
-from gatedrnn.data.forecast.seasons import seasons_of
-from gatedrnn.data.forecast.table import (
-    Columns,
-    SeriesTable,
-    grid_of,
-    read_series_table,
-    until_last_values,
-    weekly_co2,
-)
-from gatedrnn.data.settings import ForecastSettings
 from gatedrnn.data.task import TaskData, kept
 from gatedrnn.data.windows import ROUNDING, OneSeries, Windows, deviation_of, first_beyond, scale_of
 from gatedrnn.errors import DataError
@@ -27,6 +17,16 @@ from gatedrnn.records import Json
 from gatedrnn.tables.frequency import calendar_features
 from gatedrnn.tables.table import type_kept
 from gatedrnn.tables.times import joined_form
+from gatedrnn.tasks.forecast.seasons import seasons_of
+from gatedrnn.tasks.forecast.settings import ForecastSettings
+from gatedrnn.tasks.forecast.table import (
+    Columns,
+    SeriesTable,
+    grid_of,
+    read_series_table,
+    until_last_values,
+    weekly_co2,
+)
 
 WITHOUT_SEASON, USUAL_CONTEXT = 8, 120
 """Steps of a horizon and of a context that nothing else is known of."""

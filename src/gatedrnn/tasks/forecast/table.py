@@ -11,7 +11,6 @@ from typing import Any, NamedTuple, get_args
 import numpy as np
 import pyarrow as pa
 
-from gatedrnn.data.series.measurements import SERIES_COLUMNS, check_rising, numbers_in_column, times_in_column
 from gatedrnn.data.windows import FLOAT32, OneSeries
 from gatedrnn.errors import DataError, Question
 from gatedrnn.extras import require
@@ -45,6 +44,7 @@ from gatedrnn.tables.questions import ask_at_once, first_rows
 from gatedrnn.tables.table import Table
 from gatedrnn.tables.time_columns import are_values, is_of_calendar, may_be_times, with_time_column
 from gatedrnn.tables.times import TimeForm, Times, are_dates, localized, zone_of_turning_clocks
+from gatedrnn.tasks.series.measurements import SERIES_COLUMNS, check_rising, numbers_in_column, times_in_column
 
 _TARGET_COLUMNS = ("y", "value", "target")
 PARTIAL, MIN_BEFORE_PARTIAL = 0.5, 30

@@ -10,9 +10,9 @@ from sklearn.datasets import load_digits as read_digits
 from sklearn.model_selection import train_test_split
 
 from gatedrnn.data.batches import Examples
-from gatedrnn.data.settings import DigitsSettings, MnistSettings
 from gatedrnn.data.task import TaskData
 from gatedrnn.errors import DataError
+from gatedrnn.tasks.images.settings import DigitsSettings, MnistSettings
 from gatedrnn.unpacking import BoundedGzip
 
 

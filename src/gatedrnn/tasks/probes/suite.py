@@ -196,7 +196,7 @@ def _by_place() -> float:
 
 _BY_PLACE = _by_place()
 
-STRINGS = (
+_STRINGS = (
     Probe("even-pairs", "one bit kept for ever", SOURCES["cycle"], 2, 2, _even_pairs),
     Probe("majority", "a running mean, above one half or not", SOURCES["cycle"], 2, 2, _majority),
     Probe(
@@ -253,7 +253,7 @@ def _associative_recall(random: np.random.Generator, rows: int, length: int) -> 
     return tokens, labels
 
 
-RECALL = (
+_RECALL = (
     Probe(
         "copying", "ten symbols kept over any delay", "Arjovsky et al. 2016, arXiv:1511.06464",
         SYMBOLS + 2, SYMBOLS, _copying, answers=COPIED,
@@ -284,9 +284,13 @@ def _adding(random: np.random.Generator, rows: int, length: int) -> tuple[Number
     return np.stack([numbers, marks], axis=2), (numbers * marks).sum(1)
 
 
-ADDING = (
+_ADDING = (
     Probe(
         "adding", "two numbers kept, and all else let go", SOURCES["adding"], 0, 0, _adding,
         shortest=2, features=2, within=_WITHIN, answers=1, guess=_NEAR_ONE,
     ),
 )  # fmt: skip
+
+
+PROBES: dict[str, Probe] = {probe.name: probe for probe in (*GROUPS, *_STRINGS, *_RECALL, *_ADDING)}
+"""Every probe by its name."""

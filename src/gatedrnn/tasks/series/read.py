@@ -10,14 +10,15 @@ from gatedrnn.data.batches import Examples, weights_of
 from gatedrnn.data.files import in_order
 from gatedrnn.data.label_arrays import notes_on_repeats, numbers_of_groups, of_groups, of_times
 from gatedrnn.data.labels import as_trained
-from gatedrnn.data.series.fields import LabelledSeries
-from gatedrnn.data.series.files import Reading, check_alike, check_float32, read_series
-from gatedrnn.data.settings import SERIES_REGRESSION, SeriesSettings
+from gatedrnn.data.settings import SERIES_REGRESSION
 from gatedrnn.data.task import TaskData
 from gatedrnn.data.windows import deviation_of, scale_of
 from gatedrnn.errors import DataError
 from gatedrnn.records import Json
 from gatedrnn.tables.numbers import LARGEST
+from gatedrnn.tasks.series.fields import LabelledSeries
+from gatedrnn.tasks.series.files import Reading, check_alike, check_float32, read_series
+from gatedrnn.tasks.series.settings import SeriesSettings
 
 Own = TypeVar("Own")
 

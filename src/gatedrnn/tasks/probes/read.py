@@ -9,10 +9,10 @@ import torch
 from numpy.typing import NDArray
 
 from gatedrnn.data.batches import Batch, Examples
-from gatedrnn.data.probes import IGNORED, PROBES, Probe
-from gatedrnn.data.settings import ProbeTaskSettings
 from gatedrnn.data.task import TaskData
 from gatedrnn.errors import DataError
+from gatedrnn.tasks.probes.settings import ProbeTaskSettings
+from gatedrnn.tasks.probes.suite import IGNORED, PROBES, Probe
 
 _STEPS_PER_EPOCH = 100
 MAX_ROWS, TOKENS, LABELS = 2_000, 2**18, 256

@@ -5,9 +5,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gatedrnn.data.files import LABEL_COLUMNS
-from gatedrnn.data.series.fields import LabelledSeries
-from gatedrnn.data.series.formats import FILE_COLUMNS, is_unnamed, read_curves, read_recordings, read_ts, read_unnamed
-from gatedrnn.data.series.measurements import holds_measurements, read_long, read_measurement_files, read_measurements
 from gatedrnn.data.settings import Frames
 from gatedrnn.data.windows import first_beyond
 from gatedrnn.errors import DataError
@@ -15,6 +12,9 @@ from gatedrnn.tables.files import read_table, reader
 from gatedrnn.tables.layout import numbered_columns
 from gatedrnn.tables.numbers import holds_words
 from gatedrnn.tables.options import AS_SHOWN, Decimal, DialectOptions, Fields, Order, Thousands
+from gatedrnn.tasks.series.fields import LabelledSeries
+from gatedrnn.tasks.series.formats import FILE_COLUMNS, is_unnamed, read_curves, read_recordings, read_ts, read_unnamed
+from gatedrnn.tasks.series.measurements import holds_measurements, read_long, read_measurement_files, read_measurements
 
 
 class Reading(NamedTuple):

@@ -9,8 +9,6 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from gatedrnn.data.files import LABEL_COLUMNS, labels_in_column
-from gatedrnn.data.series.fields import LabelledSeries
-from gatedrnn.data.series.formats import FILE_COLUMNS, named_file
 from gatedrnn.errors import DataError
 from gatedrnn.records import Json
 from gatedrnn.tables.files import (
@@ -27,6 +25,8 @@ from gatedrnn.tables.options import AS_SHOWN, PLAIN, DialectOptions, Fields
 from gatedrnn.tables.table import Table, type_kept
 from gatedrnn.tables.time_columns import TIME_COLUMNS, with_time_column
 from gatedrnn.tables.times import Times, read_times
+from gatedrnn.tasks.series.fields import LabelledSeries
+from gatedrnn.tasks.series.formats import FILE_COLUMNS, named_file
 
 SERIES_COLUMNS = ("unique_id", "id", "series", "series_id", "case", "record", "recordid")
 
@@ -156,7 +156,7 @@ Columns: TypeAlias = Mapping[str, Sequence[Any]]
 """The fields of columns by name."""
 
 
-class Measured(NamedTuple):
+class MeasuredSeries(NamedTuple):
     """The rows of one series, in any order."""
 
     hours: np.ndarray
@@ -207,7 +207,7 @@ def read_measurements(
             raise DataError(f"{path}: row {row + 1}, column {label!r}: series {name} has the labels {both}")
         indices.append(row)
     each = {
-        f"{series} {name}": Measured(
+        f"{series} {name}": MeasuredSeries(
             whole.hours[indices], [whole.parameters[n] for n in indices], whole.values[indices],
             [whole.places[n] for n in indices],
         )
@@ -260,7 +260,7 @@ def read_measurement_files(
 
 def _measured(
     tables: Mapping[str, Columns], time_column: str | None, fields: Fields
-) -> tuple[list[Measured], str, dict[str, str]]:
+) -> tuple[list[MeasuredSeries], str, dict[str, str]]:
     """The rows of each table, by its place; the unit of times; columns by role. What times mean is decided by those of
     all tables."""
     times = [column_of(list(table), place, "time", time_column, TIME_COLUMNS) for place, table in tables.items()]
@@ -283,7 +283,7 @@ def _measured(
     return [rows for _, _, rows in measured], read.unit, roles
 
 
-def _rows_of(place: str, table: Columns, hours: np.ndarray, fields: Fields) -> tuple[str, str, Measured]:
+def _rows_of(place: str, table: Columns, hours: np.ndarray, fields: Fields) -> tuple[str, str, MeasuredSeries]:
     """The columns of parameters and values, and what they hold."""
     parameter = column_of(list(table), place, "parameter", None, _PARAMETER_COLUMNS)
     value = column_of(list(table), place, "value", None, _VALUE_COLUMNS)
@@ -291,12 +291,12 @@ def _rows_of(place: str, table: Columns, hours: np.ndarray, fields: Fields) -> t
     return (
         parameter,
         value,
-        Measured(hours, [str(name) for name in table[parameter]], values, range(1, len(values) + 1)),
+        MeasuredSeries(hours, [str(name) for name in table[parameter]], values, range(1, len(values) + 1)),
     )
 
 
 def _assembled(
-    files: dict[str, str], each: dict[str, Measured], labels: list[str], label_names: tuple[str, ...] | None,
+    files: dict[str, str], each: dict[str, MeasuredSeries], labels: list[str], label_names: tuple[str, ...] | None,
     channels: Sequence[str] | None, source: dict[str, Json],
 ) -> LabelledSeries:  # fmt: skip
     """A step for each time at which something was measured. Of two values of a parameter at one time the later row

@@ -19,7 +19,6 @@ from pathlib import Path
 import numpy as np
 
 from gatedrnn.data.files import LABEL_COLUMNS, labels_in_column
-from gatedrnn.data.series.fields import LabelledSeries
 from gatedrnn.data.settings import Frames
 from gatedrnn.errors import DataError, reason
 from gatedrnn.tables.dialect import SEPARATORS
@@ -27,6 +26,7 @@ from gatedrnn.tables.files import column_of, fields_of, read_table, said_columns
 from gatedrnn.tables.numbers import LARGEST, SHOWN, is_number, number_of, numbers_of
 from gatedrnn.tables.options import AS_SHOWN, MISSING, PLAIN, DialectOptions, Fields
 from gatedrnn.tables.table import Table, type_kept
+from gatedrnn.tasks.series.fields import LabelledSeries
 from gatedrnn.unpacking import BoundedGzip
 
 TRUE, FALSE = "true", "false"

@@ -3,10 +3,10 @@
 from pathlib import Path
 
 from gatedrnn.data.corpus import Corpus, HubSet, between, python_topics, read_corpus
-from gatedrnn.data.settings import LanguageSettings
 from gatedrnn.data.stream import Lanes, ShuffledChunks, tokenise
 from gatedrnn.data.task import TaskData
 from gatedrnn.errors import DataError
+from gatedrnn.tasks.language.settings import LanguageSettings
 
 SPLITS = ("train", "validation", "test")
 EVALUATION_LENGTH = 1024  # tokens at a time

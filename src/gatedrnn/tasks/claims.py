@@ -17,9 +17,6 @@ from gatedrnn.data.files import (
     with_names,
 )
 from gatedrnn.data.labels import are_measured, holds_lists
-from gatedrnn.data.series.files import named_files
-from gatedrnn.data.series.formats import is_regression, is_unnamed
-from gatedrnn.data.series.measurements import SERIES_COLUMNS, holds_measurements
 from gatedrnn.data.settings import FORECAST, LANGUAGE, SERIES, SERIES_REGRESSION, TAGGING, TEXT, TEXT_REGRESSION
 from gatedrnn.errors import DataError, Question
 from gatedrnn.tables.files import (
@@ -38,6 +35,9 @@ from gatedrnn.tables.options import AS_SHOWN, DialectOptions
 from gatedrnn.tables.questions import first_rows
 from gatedrnn.tables.table import Table
 from gatedrnn.tables.time_columns import with_time_column
+from gatedrnn.tasks.series.files import named_files
+from gatedrnn.tasks.series.formats import is_regression, is_unnamed
+from gatedrnn.tasks.series.measurements import SERIES_COLUMNS, holds_measurements
 
 LOG = logging.getLogger("gatedrnn")
 

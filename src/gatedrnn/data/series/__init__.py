@@ -1,1 +1,0 @@
-"""Series of numbers: files of them (.ts, tables with a row a time, WAV), and the tasks made of them."""
