@@ -141,12 +141,14 @@ def run(
 def _begun(
     held: ExitStack, settings: RunSettings, path: Path, *, wait: bool = False,
     on_notes: Callable[[Sequence[str]], None] | None = None, callbacks: Callbacks = (), log: Sequence[str] = (),
+    further: bool = False,
 ) -> "Trainer | RunResult":  # fmt: skip
     """The objects of a run, at the newest checkpoint of its folder, or its result where it has ended.
 
     Args:
         held: keeps the folder for this process, and the trackers, until it is closed.
         settings, path, wait, on_notes, callbacks, log: as of `run`.
+        further: whether it is a further training of a run, whose kernels and memory were seen to for the first.
     """
     folder = RunFolder(path)
     accelerator = accelerator_for(settings)
@@ -154,7 +156,8 @@ def _begun(
         data = load_task(settings.data)
         data.train.steps_per_epoch(settings.train.batch_size)  # refuses before anything is written
         _check_validation(settings, data)
-        check_room(settings, data)
+        if not further:
+            check_room(settings, data)
         if accelerator.is_main_process:
             if on_notes is not None:
                 on_notes(data.notes)
@@ -164,7 +167,8 @@ def _begun(
     done = folder.finished()
     if done is not None:
         return done
-    compile_kernels([settings])
+    if not further:
+        compile_kernels([settings])
     torch.set_num_threads(settings.threads)
     trackers = held.enter_context(tracked(log if accelerator.is_main_process else (), path, settings))
     trainer = Trainer(settings, data, folder, accelerator, callbacks, trackers)
@@ -183,7 +187,7 @@ def _trained_further(
 
     try:
         with ExitStack() as held:
-            trainer = _begun(held, part.settings, path / FURTHER / part.name)
+            trainer = _begun(held, part.settings, path / FURTHER / part.name, further=True)
             if isinstance(trainer, RunResult):
                 return trainer
             fit(trainer, tell)
