@@ -7,7 +7,7 @@ from gatedrnn.errors import MissingExtra
 
 EXTRAS = {
     "ray": ("ray",), "slurm": ("submitit",),
-    "export": ("onnx", "onnxruntime", "onnxscript"), "series": ("statsforecast", "statsmodels", "sktime"),
+    "export": ("onnx", "onnxruntime", "onnxscript"), "series": ("statsforecast", "sktime"),
     "train": ("pydantic", "transformers", "accelerate", "tokenizers", "safetensors", "pyarrow", "pandas"),
 }  # fmt: skip
 """Packages by the extra that brings them; of [train] those without which nothing of it works."""

@@ -34,8 +34,8 @@ def report(
 ) -> None:
     """Write the report of a comparison again from its records, or one of several comparisons together.
 
-    Several comparisons of the same contenders on different data are joined: scores of all tasks, average ranks with a
-    critical-difference diagram, verdicts task by task, and price.
+    Several comparisons of the same contenders on different data are joined: scores of all tasks, average ranks,
+    verdicts task by task, and price.
 
     Args:
         folders: Folders of finished comparisons, of a suite of them, or of one suite of probes.

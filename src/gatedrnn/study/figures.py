@@ -6,7 +6,6 @@ from typing import Any
 import plotly.graph_objects as go
 
 from gatedrnn.pages import COLOURS, GREY
-from gatedrnn.study.joined import Joined
 from gatedrnn.study.probe_summary import curves as scaled_curves
 from gatedrnn.study.results import (
     ComparisonResults,
@@ -368,44 +367,6 @@ def _confusion(results: ComparisonResults, confusion: Confusion) -> go.Figure:
     )  # fmt: skip
     figure.update_xaxes(title="predicted", type="category")
     figure.update_yaxes(title="true", autorange="reversed", type="category")
-    return figure
-
-
-def rank_figure(joined: Joined) -> go.Figure:
-    """A critical-difference diagram: contenders at their average ranks, with a bar over those that are not
-    distinguished; one row for each, so that no name lies over another."""
-    figure, ranks = go.Figure(), joined.average_ranks
-    groups, count = joined.groups(), len(ranks)
-    for number, (name, rank) in enumerate(ranks.items()):
-        row, colour = -(len(groups) + 1 + number), COLOURS[joined.contenders.index(name) % len(COLOURS)]
-        figure.add_scatter(
-            x=[rank, rank, 1], y=[0, row, row], mode="lines", line={"color": colour, "width": 1.5}, hoverinfo="skip",
-        )  # fmt: skip
-        figure.add_scatter(
-            x=[rank], y=[row], mode="markers", marker={"color": colour, "size": 11}, name=name,
-            hovertemplate="average rank %{x:.2f}", cliponaxis=False,
-        )  # fmt: skip
-    for number, group in enumerate(groups):
-        figure.add_scatter(
-            x=[ranks[group[0]] - 0.03, ranks[group[-1]] + 0.03], y=[-(number + 0.6)] * 2, mode="lines",
-            line={"color": GREY, "width": 6}, name="not distinguished", hovertemplate=", ".join(group),
-        )  # fmt: skip
-    difference = joined.critical_difference
-    if difference < count - 1:
-        figure.add_scatter(
-            x=[1, 1 + difference], y=[0.8, 0.8], mode="lines+markers", line={"color": GREY, "width": 1.5},
-            marker={"symbol": "line-ns-open", "size": 9}, hoverinfo="skip",
-        )  # fmt: skip
-        figure.add_annotation(
-            x=1 + difference / 2, y=0.85, yanchor="bottom", showarrow=False,
-            text=f"critical difference {difference:.2f}",
-        )  # fmt: skip
-    figure.update_xaxes(title="average rank", range=[0.9, count + 0.1], dtick=1, zeroline=False)
-    figure.update_yaxes(
-        tickvals=[-(len(groups) + 1 + number) for number in range(count)], ticktext=list(ranks), zeroline=True,
-        range=[-(len(groups) + count + 0.5), 1.6], showgrid=False,
-    )  # fmt: skip
-    figure.update_layout(height=120 + 34 * (count + len(groups) + 1), showlegend=False)
     return figure
 
 

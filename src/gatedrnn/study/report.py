@@ -13,7 +13,7 @@ from gatedrnn.errors import Damaged
 from gatedrnn.pages import environment_rows, render, write_page
 from gatedrnn.records import write_whole
 from gatedrnn.study import probe_summary, tables, verdict
-from gatedrnn.study.figures import figures, rank_figure, reach_figure, shows_confusion
+from gatedrnn.study.figures import figures, reach_figure, shows_confusion
 from gatedrnn.study.joined import Joined, join, left_out, rank_rows, score_rows, sentences, verdict_rows
 from gatedrnn.study.results import ComparisonResults, Confusion, Curves, Measured, ProbeResults, beside
 from gatedrnn.study.verdict import MATCH_WORDS
@@ -124,7 +124,7 @@ def report_of_joined(joined: Joined, folders: Sequence[Path], home: Path) -> Rep
         "best": next(iter(joined.average_ranks)),
         "links": {task: os.path.relpath(page, home) for task, page in pages.items() if page.exists()},
     }  # fmt: skip
-    return Report("joined", shown, lambda: {"Average ranks": rank_figure(joined)})
+    return Report("joined", shown, dict)
 
 
 def _comparison(folder: Path) -> Report:

@@ -13,13 +13,13 @@ import pyarrow as pa
 
 from gatedrnn.data.windows import FLOAT32, OneSeries
 from gatedrnn.errors import DataError, Question
-from gatedrnn.extras import require
 from gatedrnn.records import Json
 from gatedrnn.tables.date_forms import full_order
 from gatedrnn.tables.files import (
     FILE,
     column_of,
     names_in_column,
+    read_csv,
     read_table,
     reader,
     said_columns,
@@ -642,14 +642,14 @@ def until_last_values(table: SeriesTable) -> SeriesTable:
 
 
 def weekly_co2() -> SeriesTable:
-    """Carbon dioxide above Mauna Loa in parts per million, 2,284 weeks from 1958 to 2001, 59 of them missing; as it
-    ships with statsmodels (C. D. Keeling and T. P. Whorf, Scripps Institution of Oceanography)."""
-    require("series")
-    from statsmodels.datasets import co2
+    """Carbon dioxide above Mauna Loa in parts per million, 2,284 weeks from 1958 to 2001, 59 of them missing.
 
-    data = co2.load_pandas().data
-    values = data["co2"].to_numpy(np.float64)
-    times = data.index.to_numpy().astype("datetime64[ns]")
+    Keeling and Whorf 2004, Atmospheric CO2 concentrations derived from flask air samples at sites in the SIO network,
+    Carbon Dioxide Information Analysis Center; in the public domain. The weekly means are those of statsmodels.
+    """
+    columns = read_csv(Path(__file__).with_name("co2.csv"))
+    values = np.array([float(value or "nan") for value in columns["co2"]])
+    times = np.array(columns["date"], "datetime64[ns]")
     nothing = np.empty((len(values), 0))
     return SeriesTable(
         [OneSeries("co2", times, values, nothing, nothing, np.empty(0), TimeForm("dates"))],
