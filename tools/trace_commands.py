@@ -73,7 +73,7 @@ def run(*arguments: object) -> None:
 
 
 def forecast(folder: Path, found: dict[str, Trace]) -> None:
-    """From a table to forecast.csv."""
+    """Trace a table to forecast.csv."""
     file = folder / "sales.csv"
     rows = [f"{2015 + n // 12}-{n % 12 + 1:02d}-01,{100 + n + 9 * (n % 12)}" for n in range(96)]
     file.write_text("date,y\n" + "\n".join(rows) + "\n")
@@ -82,7 +82,7 @@ def forecast(folder: Path, found: dict[str, Trace]) -> None:
 
 
 def texts(folder: Path, found: dict[str, Trace]) -> None:
-    """From texts to a model, and to predictions."""
+    """Trace texts to a model, and to predictions."""
     file = folder / "texts.csv"
     file.write_text(
         "text,label\n" + "".join(f"{'good' if n % 2 else 'bad'} film {n % 7},{n % 2}\n" for n in range(200))
@@ -94,7 +94,7 @@ def texts(folder: Path, found: dict[str, Trace]) -> None:
 
 
 def compare(folder: Path, found: dict[str, Trace]) -> None:
-    """From series to a verdict, over four runs."""
+    """Trace series to a verdict, over four runs."""
     file = folder / "series.csv"
     rows = [f"s{n},{t},{(t * (1 + n % 2)) % 5},{'ab'[n % 2]}" for n in range(60) for t in range(12)]
     file.write_text("series,time,x,label\n" + "\n".join(rows) + "\n")
@@ -103,17 +103,17 @@ def compare(folder: Path, found: dict[str, Trace]) -> None:
         run("compare", "--train-file", file, *who, *SMALL[:-2], "--output", folder / "compare")
 
 
-WALKS: tuple[Callable[[Path, dict[str, Trace]], None], ...] = (forecast, texts, compare)
+TRACED: tuple[Callable[[Path, dict[str, Trace]], None], ...] = (forecast, texts, compare)
 
 
 def measure() -> dict[str, Trace]:
-    """The traces of all three walks, by name."""
+    """The traces of all three commands, by name."""
     found: dict[str, Trace] = {}
     os.environ["OMP_NUM_THREADS"] = "1"
     for _ in range(2):  # the first time imports modules, whose bodies run too
         with tempfile.TemporaryDirectory() as place:
-            for walk in WALKS:
-                walk(Path(place), found)
+            for trace in TRACED:
+                trace(Path(place), found)
     return found
 
 
@@ -121,5 +121,5 @@ if __name__ == "__main__":
     record = {name: trace._asdict() for name, trace in measure().items()}
     text = json.dumps(record, indent=1)
     if sys.argv[1:]:
-        write_whole(Path(sys.argv[1]) / "walks.json", text)
+        write_whole(Path(sys.argv[1]) / "traces.json", text)
     print(text)
