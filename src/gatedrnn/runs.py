@@ -120,10 +120,11 @@ class Run:
     @property
     def _shown(self) -> "Shown":
         """The part of the page that the run's task has."""
-        from gatedrnn.training.finished import task_of
-        from gatedrnn.training.task import task_named
+        from gatedrnn.training.task import Shown, task_named
 
-        return task_named(task_of(self.folder)).ending().shown(self.folder)
+        if not self._files.config.exists():  # a model alone, which has no page
+            return Shown()
+        return task_named(self.settings.data.task).ending().shown(self.folder)
 
     @property
     def samples(self) -> dict[str, str]:

@@ -195,8 +195,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         show_all(stream)
     goes_on(begins_again)
     try:
-        with notices_shown(), ended_by_signals(), trusting(named_on(tokens), trust_code="--trust-code" in tokens):
-            build_app(tokens).meta(tokens, exit_on_error=False, print_error=False)
+        with notices_shown(), ended_by_signals():
+            # The flags of a task of a file are those of its class; the command itself is trusted by its parsed flags.
+            with trusting(named_on(tokens), trust_code="--trust-code" in tokens):
+                app = build_app(tokens)
+            app.meta(tokens, exit_on_error=False, print_error=False)
     except (Interrupted, KeyboardInterrupt) as error:
         with set_by_signals():  # who presses twice shall read the sentence too
             _stop(_exit_code(error) or FAILURE, interruption(error))

@@ -14,7 +14,7 @@ from gatedrnn import manifest
 from gatedrnn.data import Examples, TaskData
 from gatedrnn.pages import COLOURS, environment_rows, write_page
 from gatedrnn.records import environment, read_json, written_beside
-from gatedrnn.training.finished import data_of, label_names, open_finished, task_of
+from gatedrnn.training.finished import data_of, label_names, open_finished
 from gatedrnn.training.folder import RunFolder, read_metrics
 from gatedrnn.training.metrics import classes_of
 from gatedrnn.training.model import scores_in_words
@@ -148,7 +148,7 @@ def write_report(path: Path) -> Path:
     curves = _curves(lines, result.metric)
     names = label_names(path)
     _draw(curves, folder.curves)
-    shown = task_named(task_of(path)).ending().shown(path)
+    shown = task_named(str(settings["task"])).ending().shown(path)
     standing = read_record(folder.standing, Standing) if folder.standing.exists() else None
     hardest = read_record(folder.hardest, Hardest).examples if folder.hardest.exists() else []
     figures = dict(shown.figures) | {name: _figure(of_run) for name, of_run in curves.items()}

@@ -1,6 +1,7 @@
 """A task of a user's file: it trains, is killed, goes on to the same bits, predicts and is compared; and is refused."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import pytest
 from commands import call, outcome
 from refusals import refused
 
+from gatedrnn import load
 from gatedrnn.data import registry
 from gatedrnn.data.registry import data_settings, registered_task, settings_of, task_names
 from gatedrnn.errors import UntrustedCode, UsageError
@@ -115,6 +117,13 @@ def test_a_task_that_is_gone_is_named_where_its_run_is_opened(entries, tmp_path,
     for command in (("train", "--resume", run), ("predict", run, __file__, "--output", tmp_path / "a.csv")):
         code, said = outcome(capsys, *command)
         assert code != 0 and "unknown task 'next-digit'" in said and "Traceback" not in said
+
+
+def test_what_a_task_shows_is_asked_for_without_its_model(tmp_path):
+    run = tmp_path / "run"
+    call("train", "--task", "digits", *SMALL, "--output", run)
+    shutil.rmtree(run / "model")
+    assert load(run).forecasts is None
 
 
 def test_a_task_has_few_members_and_each_registered_one_has_all():
