@@ -64,7 +64,8 @@ def visit(page: Path, width: int = 1280) -> Seen:
         tab.on("pageerror", lambda error: said.append(str(error)))
         tab.on("request", lambda request: asked.append(request.url))
         tab.goto(page.as_uri(), timeout=120_000)
-        tab.wait_for_selector(".js-plotly-plot .main-svg")
+        if "plotly-graph-div" in page.read_text(encoding="utf-8"):
+            tab.wait_for_selector(".js-plotly-plot .main-svg")
         tab.wait_for_load_state("load")
         with suppress(PlaywrightTimeout):  # figures measure their place once more when all is loaded
             tab.wait_for_function(f"({CUT_OFF})() === 0", timeout=3000)

@@ -62,7 +62,7 @@ MUTATIONS = [
     ("gru", torch_path, "_last_valid", "lengths - 1", "lengths - 2"),
     ("gru", Segments, "start", "hx[self.first.clamp(min=0)], 0", "hx[self.first.clamp(min=0)], 1"),
     ("gru", definition, "reversed_resets", "resets[:, 1:]", "resets[:, :-1]"),
-    ("gru", RecurrentLayer, "_run", "[s[index] for s in state]", "[s[0] for s in state]"),
+    ("gru", RecurrentLayer, "_run_stack", "[s[index] for s in state]", "[s[0] for s in state]"),
     ("gru", module.RecurrentModule, "project", ".flatten(-2)", ".flatten(-2) + 0.1"),
     ("gru", layer, "repack", "output[like.sorted_indices]", "output"),
 ]  # fmt: skip
@@ -82,6 +82,11 @@ FAST = [i for i, each in enumerate(PACKAGES) if each not in PACKAGES[:i] or each
 def test_a_broken_line_is_seen(cell, owner, name, line, broken, monkeypatch):
     mutate(monkeypatch, owner, name, line, broken)
     assert any(not row.holds for row in check_cell(cell, ("float64",)))
+
+
+def test_every_line_that_is_broken_stands_once():
+    for _, owner, name, line, _ in MUTATIONS:
+        assert inspect.getsource(getattr(owner, name)).count(line) == 1, (name, line)
 
 
 @pytest.mark.slow
