@@ -107,9 +107,9 @@ class NextEvent(LabelledTask[NextEventSettings]):
 class NextEventAnswering(LabelAnswering):
     """The next event of each case of another log."""
 
-    def rows(self, held, asked, *, labelled):
-        table = read_table(held.file)
-        cases = read_log(table, held.name, "case", asked.text_column or "event")
+    def rows(self, new, asked, *, labelled):
+        table = read_table(new.source)
+        cases = read_log(table, table.place, "case", asked.text_column or "event")
         events = class_names(self.finished.model.config)
         inputs = [encode(happened, events) for happened in cases.values()]
         return Rows(Table({"case": list(cases)}), inputs, None, [f"{len(cases):,} cases"])

@@ -7,7 +7,7 @@ import os
 import random
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast, overload
@@ -290,25 +290,27 @@ class Run:
         Raises:
             DataError: the model is a language model, or the data cannot be read or do not fit it.
         """
-        from gatedrnn.data.frames import check_output, frame_of, on_disk, write_predictions
+        from gatedrnn.data.frames import check_output, frame_of, new_data, write_predictions
         from gatedrnn.processes import use_threads
+        from gatedrnn.tables.files import place_of
         from gatedrnn.training.answering import answering
         from gatedrnn.training.task import Asked
 
         target = None if output is None else Path(output)
-        with called_from_python(), on_disk(data, texts_as_file=False) as held:
+        with called_from_python():
+            new = new_data(data)
             if target is not None:
-                check_output(target, held.file)
+                check_output(target, place_of(new.source))
             use_threads(threads)
             # A baseline's model answers otherwise: the one that stays open is left as it is.
             answers = answering(self.folder, self._open() if baseline is None else None)
-            predicted = answers.predict(held, Asked(text_column, data_root=data_root), baseline)
+            predicted = answers.predict(new, Asked(text_column, data_root=data_root), baseline)
             table, added, notes, types = predicted
             if target is not None:
-                write_predictions(target, table, added, held.name, types)
+                write_predictions(target, table, added, place_of(new.source), types)
         if on_notes is not None:
             on_notes(notes)
-        return frame_of({**table.lists(), **added}, types, held.backend)
+        return frame_of({**table.lists(), **added}, types, new.backend)
 
     def evaluate(
         self, data: "Data" = None, *, split: str = "test", text_column: str | None = None,
@@ -331,14 +333,15 @@ class Run:
             DataError: there is no such split, the data have changed since the run, or do not fit the model.
             UsageError: an argument is not for models of this kind.
         """
-        from gatedrnn.data.frames import on_disk
+        from gatedrnn.data.frames import new_data
         from gatedrnn.processes import use_threads
         from gatedrnn.training.answering import answering
         from gatedrnn.training.task import Asked
 
-        with called_from_python(), nullcontext() if data is None else on_disk(data) as held:
+        with called_from_python():
             use_threads(threads)
-            return answering(self.folder).score(split, held, Asked(text_column, tuple(label_column), data_root))
+            new = None if data is None else new_data(data)
+            return answering(self.folder).score(split, new, Asked(text_column, tuple(label_column), data_root))
 
     def export(self, output: Path | str | None = None, *, to: Literal["onnx"] = "onnx") -> dict[Path, float]:
         """Write the model for programs without Python, and run what was written beside it.

@@ -1,7 +1,6 @@
 """A file is whole under its name or not there: whatever ends the writing, an error names it, and no part stays."""
 
 import errno
-import resource
 import signal
 import subprocess
 import sys
@@ -12,6 +11,7 @@ import pyarrow as pa
 import pytest
 from commands import outcome
 from finished import contents
+from support.disk import small_files
 
 from gatedrnn.data.frames import InMemory, write_predictions
 from gatedrnn.errors import FolderTaken
@@ -99,15 +99,6 @@ def test_an_error_of_reading_within_keeps_its_own_name(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
-@pytest.fixture
-def small_files():
-    """Limit files as a full disk would: none grows past 2 kB."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (2_000, before[1]))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, before)
-
-
 ROWS = Table({"text": [f"the film was {number}" for number in range(500)]})
 
 
@@ -132,10 +123,10 @@ WRITERS = {
 
 @pytest.mark.parametrize("name", WRITERS)
 @pytest.mark.parametrize("there", [True, False])
-def test_what_does_not_fit_on_the_disk_is_named_and_leaves_what_was_there(name, there, tmp_path, small_files):
+def test_what_does_not_fit_on_the_disk_is_named_and_leaves_what_was_there(name, there, tmp_path):
     if there:
         (tmp_path / name).write_text("old")
-    with pytest.raises(OSError, match="MiB are free there") as full:
+    with pytest.raises(OSError, match="MiB are free there") as full, small_files(2_000):
         WRITERS[name](tmp_path / name)
     assert full.value.filename == str(tmp_path / name)
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == ({name: "old"} if there else {})
@@ -148,14 +139,13 @@ def test_other_data_in_the_folder_of_a_run_are_refused_and_no_part_of_them_stays
     assert [path.name for path in tmp_path.iterdir()] == ["train.parquet"]
 
 
-def test_an_export_is_all_of_its_files_or_none(tmp_path, monkeypatch, request):
+def test_an_export_is_all_of_its_files_or_none(tmp_path, monkeypatch):
     config = GatedRNNConfig(cell="mingru", vocab_size=30, hidden_size=4, embedding_size=4, num_hidden_layers=1)
     weight = onnx.numpy_helper.from_array(np.zeros(600, np.float32), "weight")
     graph = onnx.helper.make_model(onnx.helper.make_graph([], "step", [], [], initializer=[weight]))
     monkeypatch.setattr(onnx_export, "_exported", lambda _: graph)  # larger than the limit; the states are smaller
     monkeypatch.setattr(onnx_export, "scanned_over_time", lambda _: graph)
-    request.getfixturevalue("small_files")
-    with pytest.raises(OSError, match="MiB are free there") as full:
+    with pytest.raises(OSError, match="MiB are free there") as full, small_files(2_000):
         export_onnx(GatedRNNForCausalLM(config), tmp_path / "onnx")
     assert full.value.filename == str(tmp_path / "onnx" / "step.onnx") and list(tmp_path.iterdir()) == []
 

@@ -22,6 +22,7 @@ from gatedrnn.machine import cores
 from gatedrnn.records import write_whole
 from gatedrnn.tables.files import (
     Kind,
+    Source,
     column_of,
     in_a_sentence,
     is_several,
@@ -31,6 +32,7 @@ from gatedrnn.tables.files import (
     said_columns,
     values_of,
 )
+from gatedrnn.tables.table import Table
 from gatedrnn.unpacking import BoundedGzip
 
 LOG = logging.getLogger("gatedrnn")
@@ -71,12 +73,12 @@ class Corpus(NamedTuple):
 
 
 @reader
-def read_corpus(path: Path, text_column: str | None, document_start: str | None) -> Corpus:
+def read_corpus(source: Source, text_column: str | None, document_start: str | None) -> Corpus:
     """A `.txt`, `.txt.gz`, Parquet or JSON-lines file, or all of them in a folder or under a pattern such as
-    `books/*.txt`, in the order of their names.
+    `books/*.txt`, in the order of their names; or a table in memory.
 
     Args:
-        path: the file. A text file is one document, a row of the others is one each.
+        source: the file. A text file is one document, a row of the others is one each.
         text_column: of Parquet and JSON lines; guessed where one name is obvious.
         document_start: regular expression that a line's (or row's) beginning matches where a document begins; rows are
             then lines.
@@ -84,6 +86,9 @@ def read_corpus(path: Path, text_column: str | None, document_start: str | None)
     Raises:
         DataError: a file is missing, empty, of another kind, not UTF-8, or lacks the column.
     """
+    if isinstance(source, Table):
+        return _of_table(source, text_column, document_start)
+    path = source
     if is_several(path):
         with ThreadPoolExecutor(cores()) as threads:  # each file is summed
             corpora = threads.map(lambda file: read_corpus(file, text_column, document_start), _files(path))
@@ -123,6 +128,12 @@ def read_corpus(path: Path, text_column: str | None, document_start: str | None)
     reading = (text_column, document_start)
     count = partial(_counted, pieces, digest, reading)
     return Corpus(str(path), path.name, pieces, digest, reading, count, columns=columns)
+
+
+def _of_table(data: Table, text_column: str | None, document_start: str | None) -> Corpus:
+    start = _compiled(document_start)
+    columns, column = _said(data.column_names, data.place, data.name, text_column)
+    return _summed(data.name, lambda: _rows(data[column], column, data.place, start), columns)
 
 
 def _files(path: Path) -> list[Path]:

@@ -1,8 +1,8 @@
-"""Data that a caller has in memory as Parquet files that tasks read: frames, arrays, texts, Hugging Face data sets; and
-tables of predictions, as frames and files.
+"""Data that a caller has in memory as tables that tasks read: frames, arrays, texts, Hugging Face data sets; and tables
+of predictions, as frames and files.
 
-So everything above reads one kind of data, a run is continued from its folder alone, and the command line gives the
-same numbers from the same file.
+Data to train on are also written into the run's folder as Parquet, so that a run is continued from its folder alone and
+the command line gives the same numbers from the same file.
 """
 
 import csv
@@ -10,7 +10,6 @@ import hashlib
 import json
 import logging
 import re
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -24,7 +23,7 @@ import pyarrow.parquet as pq
 from gatedrnn.data.settings import LANGUAGE, SERIES, SERIES_REGRESSION, TEXT, TEXT_REGRESSION
 from gatedrnn.errors import DataError, FolderTaken, reason
 from gatedrnn.records import Json, written_beside
-from gatedrnn.tables.files import missing
+from gatedrnn.tables.files import Source, missing, remember
 from gatedrnn.tables.numbers import is_number
 from gatedrnn.tables.table import Table, type_kept, with_whole_characters, without_periods
 
@@ -78,6 +77,7 @@ class InMemory:
                 pq.write_table(table, new)
                 if not replace and file.exists() and file.read_bytes() != new.read_bytes():
                     raise FolderTaken(f"{folder}: holds a run with other data; give another output")
+            remember(file, table)
             named[f"{split}_file"] = str(file.resolve())
         return named
 
@@ -109,60 +109,45 @@ def in_memory(data: Data) -> InMemory | None:
     return InMemory({"train": table}, backend=cast(Any, backend))
 
 
-@dataclass(frozen=True)
-class OnDisk:
-    """Data that are read once: a file, or series in memory."""
+@dataclass(frozen=True, eq=False)
+class NewData:
+    """Data that a finished model predicts or scores."""
 
-    file: Path
-    """The file; of series, one that does not exist."""
+    source: Source
+    """A file, or a table in memory; of series in memory, their numbers."""
     series: list[np.ndarray] | None = None
-    """Series, each (time, channels)."""
+    """Series in memory, each (time, channels)."""
     labels: Sequence[str] | None = None
     """A label of each series, as text."""
     backend: str = "pandas"
     """The library that frames for this caller are of."""
     text_column: str | None = None
-    """The column of texts, where the form of the data decides it."""
-    texts: list[str] | None = None
-    """Texts that were given as a list, where no file is needed for them."""
-
-    @property
-    def name(self) -> str:
-        """The name in messages."""
-        return str(self.file)
+    """The column of texts, where the data are texts without a table."""
 
 
-@contextmanager
-def on_disk(data: Data, *, texts_as_file: bool = True) -> Iterator[OnDisk]:
-    """A caller's data for as long as they are read.
+def new_data(data: Data) -> NewData:
+    """A caller's data to be predicted or scored.
 
     Args:
         data: as `in_memory` takes them, with labels or without.
-        texts_as_file: whether texts without labels are written too, and not given as they are.
 
     Raises:
         DataError: as there.
     """
-    if isinstance(data, str) and " " in data and not Path(data).suffix and not Path(data).exists():
-        raise DataError(f"{data[:SHOWN]!r}: no such file; a text is given in a list, as one of several")
     if isinstance(data, str | Path):
-        yield OnDisk(Path(data))
-        return
+        if " " in str(data) and not Path(data).suffix and not Path(data).exists():
+            raise DataError(f"{str(data)[:SHOWN]!r}: no such file; a text is given in a list, as one of several")
+        return NewData(Path(data))
     first, labels = data if _is_pair(data) else (data, None)
     if is_frame(first) and (labels is not None or _is_nameless(first)) and _texts_of_frame(first) is None:
         first = _rows_of_numbers(first)
     if is_series(first):
-        yield OnDisk(Path("series"), as_series(first), None if labels is None else _as_text(label_array(labels)))
-        return
-    if not texts_as_file and (texts := texts_of(data)) is not None:
-        yield OnDisk(Path("the data"), text_column=TEXT_COLUMN, texts=texts)
-        return
+        numbers = Table({SERIES_COLUMN: list(range(len(first)))}, place=SERIES_COLUMN, name=SERIES_COLUMN)
+        return NewData(numbers, as_series(first), None if labels is None else _as_text(label_array(labels)))
     held = in_memory(data)
     assert held is not None
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(str(held.write(Path(folder))["train_file"]))
-        with called_the_data([file]):
-            yield OnDisk(file, backend=held.backend, text_column=None if held.task is None else TEXT_COLUMN)
+    table = Table.of_arrow(next(iter(held.tables.values())))
+    return NewData(table, backend=held.backend, text_column=None if held.task is None else TEXT_COLUMN)
 
 
 @contextmanager
@@ -567,15 +552,18 @@ def _names_of(index: Any) -> Iterator[str]:
 _OUTPUTS = (".csv", ".tsv", ".jsonl", ".parquet")
 
 
-def check_output(output: Path, file: Path) -> None:
+def check_output(output: Path, place: str) -> None:
     """Check that predictions can be written there, before there are any.
+
+    Args:
+        place: the file that is read.
 
     Raises:
         DataError: the ending is of no kind of file that is written, or it is the file that is read.
     """
     if output.suffix.lower() not in _OUTPUTS:
         raise DataError(f"--output {output}: must end in one of {', '.join(_OUTPUTS)}, got {output.suffix or 'none'!r}")
-    if output.resolve() == file.resolve():
+    if output.resolve() == Path(place).resolve():
         raise DataError(f"--output {output}: is the file that is read; give another")
     if not output.parent.is_dir():
         raise DataError(f"--output {output}: there is no folder {output.parent}")

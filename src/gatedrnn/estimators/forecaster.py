@@ -13,7 +13,7 @@ from numpy.random import RandomState
 from sklearn.utils.validation import check_is_fitted
 
 from gatedrnn.data import FORECAST, Windows
-from gatedrnn.data.frames import Data, Frame, InMemory, frame_of, on_disk, table_of
+from gatedrnn.data.frames import Data, Frame, InMemory, frame_of, table_of
 from gatedrnn.data.windows import OneSeries, deviation_of
 from gatedrnn.errors import DataError
 from gatedrnn.estimators.base import GatedEstimator, Settings, as_value_errors
@@ -21,6 +21,7 @@ from gatedrnn.models import GatedRNNForForecasting
 from gatedrnn.models.forecast_units import naive_forecast
 from gatedrnn.models.forecasting import ForecastState
 from gatedrnn.tables.options import recorded_dialect
+from gatedrnn.tables.table import Table
 from gatedrnn.tasks.forecast.forecasts import Forecasts, drawn_after, quantiles_of
 from gatedrnn.tasks.forecast.forecasts import table_of as table_of_forecast
 from gatedrnn.tasks.forecast.read import Asked, asked_of, check_float32, naive_error, over_series, with_calendar
@@ -377,8 +378,7 @@ def _table(table: pa.Table, columns: Columns, *, valued: bool = True) -> SeriesT
         for name in (*columns.past, *columns.fixed):
             if name not in table.column_names:
                 table = table.append_column(name, pa.array(np.zeros(len(table))))
-    with on_disk(table) as held:
-        return read_series_table(held.file, columns)
+    return read_series_table(Table.of_arrow(table), columns)
 
 
 def _with_known(table: SeriesTable, ahead: SeriesTable) -> SeriesTable:

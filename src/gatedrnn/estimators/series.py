@@ -11,13 +11,14 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from gatedrnn.data import SERIES, SERIES_REGRESSION
 from gatedrnn.data.files import LABEL_COLUMNS
-from gatedrnn.data.frames import Data, Frame, InMemory, as_series, is_frame, on_disk, series_table, table_of
+from gatedrnn.data.frames import Data, Frame, InMemory, as_series, is_frame, series_table, table_of
 from gatedrnn.estimators.base import GatedEstimator, Settings, as_value_errors
 from gatedrnn.estimators.labels import Labels, OfClasses, OfNumbers, checked_labels, merged
 from gatedrnn.models import GatedRNNForSequenceClassification
 from gatedrnn.models.opening import Finished
+from gatedrnn.tables.keys import SERIES_COLUMNS
+from gatedrnn.tables.table import Table
 from gatedrnn.tasks.series.files import Reading, check_channels, read_series
-from gatedrnn.tasks.series.measurements import SERIES_COLUMNS
 from gatedrnn.tasks.series.read import gaps_of
 from gatedrnn.training.predict import log_probabilities, outputs_of
 
@@ -131,10 +132,9 @@ class _SeriesEstimator(GatedEstimator):
         if not reset:
             named = named if self.label_column_ is None else self.label_column_
         inputs = table if named is None or named not in table.column_names else table.drop_columns([named])
-        with on_disk(inputs) as held:
-            reading = Reading(**{**how, "series_column": column})  # type: ignore[arg-type]
-            channels = None if reset else self.feature_names_in_.tolist()
-            series = read_series(held.file, reading, channels=channels, labelled=False)
+        reading = Reading(**{**how, "series_column": column})  # type: ignore[arg-type]
+        channels = None if reset else self.feature_names_in_.tolist()
+        series = read_series(Table.of_arrow(inputs), reading, channels=channels, labelled=False)
         self._check_channels(len(series.channels), reset=reset)
         if not reset:
             check_channels(series, self.feature_names_in_.tolist(), "X")

@@ -8,13 +8,14 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime, time
 from functools import wraps
 from glob import glob, has_magic
 from itertools import islice, repeat
 from pathlib import Path
 from time import time_ns
-from typing import Any, Concatenate, Literal, NamedTuple, ParamSpec, TypeAlias, TypeVar, cast
+from typing import Any, Concatenate, Literal, NamedTuple, ParamSpec, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -33,21 +34,15 @@ from gatedrnn.tables.dialect import (
 )
 from gatedrnn.tables.options import AS_SHOWN, DialectOptions
 from gatedrnn.tables.sheets import bounded
-from gatedrnn.tables.table import (
-    WRITTEN_HALF,
-    Table,
-    classes_in,
-    type_named,
-    type_of_json,
-    values_of_column,
-    with_whole_characters,
-    without_periods,
-)
+from gatedrnn.tables.table import WRITTEN_HALF, Table, type_of_json, values_of_column, with_whole_characters
 from gatedrnn.unpacking import BoundedGzip, check_table, parquet_batches
 
 LOG = logging.getLogger("gatedrnn")
 Given = ParamSpec("Given")
 Found = TypeVar("Found")
+Source: TypeAlias = Path | Table
+"""A file, a folder or a pattern of files; or a table in memory."""
+Where = TypeVar("Where", bound=Source)
 Kind: TypeAlias = Literal["json", "parquet"]
 SHOWN, _MAX_ASKED = 30, 6
 """Columns that a message names, at most."""
@@ -70,8 +65,13 @@ FLAGS = {
 NESTED = (dict, list, bytes)
 
 
+def place_of(source: Source) -> str:
+    """A file or a table as messages name it."""
+    return source.place if isinstance(source, Table) else str(source)
+
+
 @contextmanager
-def in_a_sentence(path: Path) -> Iterator[None]:
+def in_a_sentence(path: object) -> Iterator[None]:
     """The boundary of all readers: whatever fails within leaves as an error of this package that names the file.
 
     Raises:
@@ -89,13 +89,13 @@ def in_a_sentence(path: Path) -> Iterator[None]:
         raise DataError(f"{path}: cannot be read: {type(error).__name__}: {reason(error)}") from error
 
 
-def reader(read: Callable[Concatenate[Path, Given], Found]) -> Callable[Concatenate[Path, Given], Found]:
-    """A function that reads the file it is given first, within the boundary."""
+def reader(read: Callable[Concatenate[Where, Given], Found]) -> Callable[Concatenate[Where, Given], Found]:
+    """A function that reads the file or table it is given first, within the boundary."""
 
     @wraps(read)
-    def within(path: Path, /, *given: Given.args, **named: Given.kwargs) -> Found:
-        with in_a_sentence(path):
-            return read(path, *given, **named)
+    def within(source: Where, /, *given: Given.args, **named: Given.kwargs) -> Found:
+        with in_a_sentence(place_of(source)):
+            return read(source, *given, **named)
 
     return within
 
@@ -117,7 +117,7 @@ _YOUNG = 2_000_000_000
 
 
 @reader
-def read_table(path: Path, options: DialectOptions = AS_SHOWN) -> Table:
+def read_table(source: Source, options: DialectOptions = AS_SHOWN) -> Table:
     """A CSV, TSV, JSON-lines or Parquet file or a spreadsheet, every row and column of it; the fields of separated
     files and spreadsheets as text. Names of columns are without the blanks around them.
 
@@ -125,33 +125,51 @@ def read_table(path: Path, options: DialectOptions = AS_SHOWN) -> Table:
     `FILE` the name of each.
 
     Args:
-        path: the file, folder or pattern.
+        source: the file, folder or pattern; a table in memory is returned as it is.
         options: how CSV and TSV files are written, where they do not show it.
 
     Raises:
         DataError: the file is missing, empty, unreadable, binary or in an unknown encoding; or files of a folder have
             other columns.
     """
-    if is_several(path):
-        return _one_below_another(path, [(file, _parsed_once(file, options)) for file in _tables_in(path)])
-    return _parsed_once(path, options)
+    if isinstance(source, Table):
+        return source
+    if is_several(source):
+        return _one_below_another(source, [(file, _parsed_once(file, options)) for file in _tables_in(source)])
+    return _parsed_once(source, options)
+
+
+def remember(path: Path, table: pa.Table) -> None:
+    """Keep the table that a Parquet file was written from, so that the file is not parsed."""
+    held = table.cast(pq.read_schema(path))  # Parquet has fewer units of time than Arrow
+    known = Table.of_arrow(held, sha256=_sum_of(path), place=str(path), name=path.name)
+    _keep(_source_of(path, AS_SHOWN), known)
+
+
+def _source_of(path: Path, options: DialectOptions) -> _Source:
+    state = path.stat()
+    is_text = FORMATS.get(ending_of(path)) in ("csv", "sheet")
+    return _Source(path.resolve(), state.st_size, state.st_mtime_ns, options if is_text else AS_SHOWN)
+
+
+def _keep(source: _Source, table: Table) -> None:
+    # The oldest goes first: a command reads few files, a notebook many.
+    while len(_parsed) >= _MAX_PARSED:
+        del _parsed[next(iter(_parsed))]
+    _parsed[source] = table
 
 
 def _parsed_once(path: Path, options: DialectOptions) -> Table:
     if not path.is_file():
         raise DataError(f"{path}: no such file" if not path.exists() else f"{path}: not a file")
-    state = path.stat()
-    source = _Source(path.resolve(), state.st_size, state.st_mtime_ns, options)
+    source = _source_of(path, options)
     table = _parsed.get(source)
     # A clock of files may stand still for some milliseconds: a young file is summed again.
-    if table is not None and time_ns() - state.st_mtime_ns < _YOUNG and table.sha256 != _sum_of(path):
+    if table is not None and time_ns() - source.modified < _YOUNG and table.sha256 != _sum_of(path):
         table = None
     if table is None:
         table = _read(path, options)
-        # The oldest goes first: a command reads few files, a notebook many.
-        while len(_parsed) >= _MAX_PARSED:
-            del _parsed[next(iter(_parsed))]
-        _parsed[source] = table
+        _keep(source, table)
         for note in table.dialect.notes(path.name) if table.dialect is not None else ():
             LOG.warning("%s", note)
     return table
@@ -196,7 +214,9 @@ def _one_below_another(path: Path, tables: list[tuple[Path, Table]]) -> Table:
         file.name.removesuffix(".gz").rpartition(".")[0] for file, table in tables for _ in range(len(table))
     ]
     digests = "".join(f"{file.name} {table.sha256}\n" for file, table in tables)
-    return Table(columns, top.class_names, hashlib.sha256(digests.encode()).hexdigest(), top.types)
+    return Table(
+        columns, top.class_names, hashlib.sha256(digests.encode()).hexdigest(), top.types, None, str(path), path.name
+    )
 
 
 def holds_rows(path: Path) -> bool:
@@ -253,8 +273,11 @@ def _read(path: Path, options: DialectOptions) -> Table:
         case _:
             columns = _read_json(path)
             kinds = {name: type_of_json(values) for name, values in columns.items()}
-            return Table(columns, sha256=digest, types={name: kind for name, kind in kinds.items() if kind is not None})
-    return Table(dict(zip(parsed.column_names, parsed.columns, strict=True)), sha256=digest, dialect=dialect)
+            types = {name: kind for name, kind in kinds.items() if kind is not None}
+            return Table(columns, {}, digest, types, None, str(path), path.name)
+    return Table(
+        dict(zip(parsed.column_names, parsed.columns, strict=True)), {}, digest, {}, dialect, str(path), path.name
+    )
 
 
 def _named(names: Sequence[str], path: Path) -> list[str]:
@@ -266,18 +289,14 @@ def _named(names: Sequence[str], path: Path) -> list[str]:
 def _read_parquet(path: Path, digest: str) -> Table:
     _check_footer(path)
     schema = pq.read_schema(path)
-    names = _named(schema.names, path)
-    held: dict[str, list[Any]] = {name: [] for name in names}
-    for batch in parquet_batches(path):
-        table = without_periods(pa.Table.from_batches([batch]))
-        for name, column in zip(names, table.columns, strict=True):
-            held[name] += [value for chunk in column.chunks for value in values_of_column(chunk)]
-    types = {column.name.strip(): column.type for column in without_periods(schema.empty_table()).schema}
-    classes = {name.strip(): of for name, of in classes_in(schema.metadata).items()}
-    return Table(
-        held, {name: tuple(cast(list[str], of["names"])) for name, of in classes.items()}, digest,
-        types | {name: type_named(str(of.get("type", "string"))) for name, of in classes.items()},
-    )  # fmt: skip
+    _named(schema.names, path)
+    batches = list(parquet_batches(path))
+    table = pa.Table.from_batches(batches) if batches else schema.empty_table()
+    types = Table.of_arrow(schema.empty_table()).types  # texts are dictionaries in batches
+    held = Table.of_arrow(
+        table.replace_schema_metadata(schema.metadata), sha256=digest, place=str(path), name=path.name
+    )
+    return replace(held, types=types)
 
 
 def _read_json(path: Path) -> dict[str, list[Any]]:
@@ -427,7 +446,7 @@ def _sheet_of(path: Path) -> list[list[str]]:
 
     held = bounded(path)
     try:
-        book = CalamineWorkbook.from_path(held) if isinstance(held, Path) else CalamineWorkbook.from_filelike(held)
+        book = CalamineWorkbook.from_object(held)
         sheets = {name: book.get_sheet_by_name(name).to_python() for name in book.sheet_names}
     except CalamineError as error:
         raise DataError(f"{path}: cannot be read as a spreadsheet: {reason(error)}") from error

@@ -11,6 +11,8 @@ from gatedrnn.errors import Question
 from gatedrnn.tables.files import column_of, names_in_column
 from gatedrnn.tables.table import Table
 
+SERIES_COLUMNS = ("unique_id", "id", "series", "series_id", "case", "record", "recordid")
+"""Usual names of columns of series, in small letters."""
 MIN_STEPS = 3
 """The fewest steps of each series, where none of the columns has a usual name for them."""
 MIN_SHARE = 1 / 3
@@ -40,7 +42,7 @@ def with_key_column(data: Table, place: str, wanted: str) -> tuple[Table, str, t
     rows = zip(*(names_in_column(data, place, part) for part in parts), strict=True)
     name = ", ".join(parts)
     columns = {name: [as_line(row) for row in rows], **data.columns}
-    return Table(columns, data.class_names, data.sha256, data.types, data.dialect), name, tuple(parts)
+    return data.with_columns(columns), name, tuple(parts)
 
 
 def as_line(names: Sequence[str]) -> str:

@@ -4,6 +4,7 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 from gatedrnn.errors import DataError, Question
 from gatedrnn.tables.numbers import holds_words
@@ -110,8 +111,9 @@ def _steps_as_rows(data: Table, place: str, columns_are_steps: bool) -> tuple[Ta
     columns = data.columns
     if not named and len(data) > 1:
         named, columns = [_ROW], {_ROW: [str(row) for row in range(1, len(data) + 1)], **data.columns}
-    numbered = Table(columns, sha256=data.sha256, dialect=data.dialect)
-    return _turned(numbered, steps, [[str(step) for step in range(1, len(steps) + 1)]] * len(data), named)
+    return _turned(
+        data.with_columns(columns), steps, [[str(step) for step in range(1, len(steps) + 1)]] * len(data), named
+    )
 
 
 _ROW = "row"
@@ -129,7 +131,7 @@ def with_steps(data: Table, series: str | None) -> tuple[Table, str]:
         steps.append(str(rows[name]))
         rows[name] += 1
     column = next(name for name in (STEP, f"({STEP})") if name not in data.column_names)
-    return Table({column: steps, **data.columns}, data.class_names, data.sha256, data.types, data.dialect), column
+    return data.with_columns({column: steps, **data.columns}), column
 
 
 def has_no_times(data: Table) -> bool:
@@ -157,7 +159,7 @@ def _turned(
     turned |= {TIME: [times[row][step] for row, step in rows], VALUE: [values[row][step] for row, step in rows]}
     unused = f"; not used: {', '.join(left_out[:9])}" if left_out else ""
     said = f"The columns {columns[0]!r} to {columns[-1]!r} are {'steps' if times[0][0] == '1' else 'times'}{unused}."
-    return Table(turned, sha256=data.sha256, dialect=data.dialect), said
+    return replace(data, columns=turned, types={}, class_names={}), said
 
 
 def _from_lists(data: Table, values: str, start: str, frequency: str | None, place: str) -> tuple[Table, str]:
@@ -182,4 +184,5 @@ def _from_lists(data: Table, values: str, start: str, frequency: str | None, pla
         columns[VALUE] += numbers
         for name in keys:
             columns[name] += itertools.repeat(data[name][row], len(numbers))
-    return Table(columns, sha256=data.sha256), f"Column {values!r} holds a list of values, each a step."
+    said = f"Column {values!r} holds a list of values, each a step."
+    return replace(data, columns=columns, types={}, class_names={}), said

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from gatedrnn.errors import DataError, Question
 from gatedrnn.tables.options import MISSING, PLAIN, Decimal, Fields
-from gatedrnn.tables.table import Column, values_of_column
+from gatedrnn.tables.table import Column, Table, listed
 
 LARGEST = 3.4e38
 """The largest number that is read: models run, and are exported, with numbers of 32 bits too."""
@@ -52,30 +52,42 @@ def numbers_of(values: Column, place: Place, fields: Fields = PLAIN) -> np.ndarr
     Raises:
         DataError: a field is no number, infinite, or too large; or a mark may be before decimals or between thousands.
     """
-    column = values if isinstance(values, pa.ChunkedArray) else _as_arrow(values)
+    column = _as_strings(values) if isinstance(values, pa.ChunkedArray) else _as_arrow(values)
     none = _missing_numbers(fields)
     if column is not None and pa.types.is_string(column.type):
         numbers = _of_texts(column, place, fields)
     elif column is not None and (pa.types.is_integer(column.type) or pa.types.is_float64(column.type)):
         numbers = np.array(column.cast(pa.float64(), safe=False).to_numpy())
     else:
-        if isinstance(values, pa.ChunkedArray):
-            values = [value for chunk in values.chunks for value in values_of_column(chunk)]
-        texts = [None if value is None else str(float(value)) if isinstance(value, bool) else value for value in values]
+        texts = [
+            None if value is None else str(float(value)) if isinstance(value, bool) else value
+            for value in listed(values)
+        ]
         numbers = _of_fields(texts, place, fields)
     numbers = np.where(np.isin(numbers, none), np.nan, numbers) if none else numbers
     wrong = np.flatnonzero(~(np.abs(numbers) <= LARGEST) & ~np.isnan(numbers))
     if len(wrong):
         row = int(wrong[0])
-        written = values[row].as_py() if isinstance(values, pa.ChunkedArray) else values[row]
-        raise _beyond(numbers[row], written, place, row)
+        raise _beyond(numbers[row], listed(values[row : row + 1])[0], place, row)
     return numbers
+
+
+def numbers_in_column(data: Table, column: str, fields: Fields) -> np.ndarray:
+    """(rows,), float64; as `numbers_of`."""
+    return numbers_of(data.columns[column], data.locate(column), fields)
 
 
 def _beyond(number: float, written: object, place: Place, row: int) -> DataError:
     if math.isinf(number):
         return DataError(f"{place(row)}: {str(written)[:SHOWN]} is infinite")
     return DataError(f"{place(row)}: {number:g} is too large; numbers up to {LARGEST:g} are read")
+
+
+def _as_strings(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A column of texts, in whatever form Arrow holds them, as plain strings; any other as it is."""
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    is_text = pa.types.is_large_string(kind) or pa.types.is_string_view(kind) or pa.types.is_string(kind)
+    return column.cast(kind).cast(pa.string()) if is_text else column
 
 
 def _as_arrow(values: Sequence[object]) -> pa.ChunkedArray | None:

@@ -4,7 +4,7 @@ import json
 import logging
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any, TypeAlias, TypeVar, cast
 
@@ -15,6 +15,8 @@ from gatedrnn.tables.dialect import Dialect
 from gatedrnn.tables.options import COLUMN
 
 LOG = logging.getLogger("gatedrnn")
+_IN_MEMORY = "the data"
+"""The name of a table that comes from no file, in messages."""
 Column: TypeAlias = pa.ChunkedArray | Sequence[Any]
 
 
@@ -38,6 +40,10 @@ class Table:
     """The type of each column, where the file has types; of a column of classes, the type of their names."""
     dialect: Dialect | None = None
     """How a CSV or TSV file writes it."""
+    place: str = _IN_MEMORY
+    """The path of its file, for messages."""
+    name: str = _IN_MEMORY
+    """The name of its file."""
     _values: dict[str, list[Any]] = field(default_factory=dict, init=False, repr=False)
     """Columns that have been asked for, as lists."""
 
@@ -51,12 +57,32 @@ class Table:
     def __getitem__(self, name: str) -> list[Any]:
         if name not in self._values:
             column = self.columns[name]
-            self._values[name] = _listed(column)
+            self._values[name] = listed(column)
         return self._values[name]
+
+    @classmethod
+    def of_arrow(
+        cls, table: pa.Table, *, sha256: str = "", place: str = _IN_MEMORY, name: str = _IN_MEMORY
+    ) -> "Table":  # fmt: skip
+        """A table of Arrow, with the names of classes where `datasets` writes them beside their numbers.
+
+        Args:
+            table: the columns; blanks around their names are left out.
+            sha256, place, name: of its file, if there is one.
+        """
+        table = without_periods(table)
+        classes = {name.strip(): of for name, of in classes_in(table.schema.metadata).items()}
+        types = {column.name.strip(): column.type for column in table.schema}
+        types |= {name: type_named(str(of.get("type", "string"))) for name, of in classes.items()}
+        return cls(
+            {name.strip(): column for name, column in zip(table.column_names, table.columns, strict=True)},
+            {name: tuple(cast(list[str], of["names"])) for name, of in classes.items()},
+            sha256, types, place=place, name=name,
+        )  # fmt: skip
 
     def head(self, name: str, rows: int = 100) -> list[object]:
         """The first values of a column; the others stay as Arrow has them."""
-        return self._values[name][:rows] if name in self._values else _listed(self.columns[name][:rows])
+        return self._values[name][:rows] if name in self._values else listed(self.columns[name][:rows])
 
     def holds(self, name: str, check: Callable[[list[object]], bool]) -> bool:
         """Whether a check holds of the first values of a column, and then of all: few columns of a large table are
@@ -71,14 +97,23 @@ class Table:
     def without_header(self) -> "Table":
         """The table whose first line is a row, with the numbers of its columns as names."""
         named = {f"{COLUMN} {n}": [name, *self[name]] for n, name in enumerate(self.columns, start=1)}
-        return Table(named, sha256=self.sha256, dialect=self.dialect)
+        return replace(self.with_columns(named), class_names={}, types={})
+
+    def with_columns(self, columns: Mapping[str, Column]) -> "Table":
+        """The table of the same file with other columns."""
+        return replace(self, columns=columns)
+
+    def locate(self, column: str) -> Callable[[int], str]:
+        """A function that locates a row of a column in messages: file, row from 1 on, column."""
+        return lambda row: f"{self.place}: row {row + 1}, column {column!r}"
 
     def rows(self) -> Iterator[dict[str, object]]:
         lists = self.lists()
         return (dict(zip(lists, row, strict=True)) for row in zip(*lists.values(), strict=True))
 
 
-def _listed(column: Column) -> list[Any]:
+def listed(column: Column) -> list[object]:
+    """Return the values of a column as Python has them."""
     if isinstance(column, pa.ChunkedArray):
         return [value for chunk in column.chunks for value in values_of_column(chunk)]
     return list(column)

@@ -256,7 +256,7 @@ def _joined(data: Table, parts: Sequence[str], place: str) -> tuple[Table, str]:
     else:
         texts = _dates_of_parts(data, parts, place)
     columns = {name: values for name, values in data.columns.items() if name not in parts}
-    return Table({joined: texts, **columns}, data.class_names, data.sha256, data.types, data.dialect), joined
+    return data.with_columns({joined: texts, **columns}), joined
 
 
 def _dates_with_time_of_day(dates: Sequence[object], values: Sequence[object], where: str) -> list[str]:

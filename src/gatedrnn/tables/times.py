@@ -28,6 +28,7 @@ from gatedrnn.tables.date_forms import (
 )
 from gatedrnn.tables.numbers import SHOWN, Place
 from gatedrnn.tables.options import MISSING, Order
+from gatedrnn.tables.table import Table
 
 CLOCK = re.compile(r"(\d{1,6}):([0-5]\d)(?::([0-5]\d(?:\.\d{1,9})?))?")
 _DATE = re.compile(
@@ -208,6 +209,26 @@ def read_times(values: Sequence[object], place: Place, order: Order | None = Non
         times = _numbers(texts, place)
     times = times or _dates(values, texts, place)
     return times._shifted(late) if late.any() else times
+
+
+def times_in_column(data: Table, column: str, order: Order | None) -> Times:
+    """The times of a column; as `read_times`."""
+    return read_times(data[column], data.locate(column), order)
+
+
+def check_rising(data: Table, column: str, times: Times, series: str, rows: np.ndarray) -> None:
+    """Check that no two rows of a series, which are in the order of time, have one time.
+
+    Raises:
+        DataError: two have, which are named.
+    """
+    again = np.flatnonzero(times.order[rows][1:] == times.order[rows][:-1])
+    if len(again):
+        first, second = sorted(int(row) + 1 for row in rows[again[0] : again[0] + 2])
+        twice = data[column][second - 1]
+        raise DataError(
+            f"{data.place}: rows {first} and {second}, column {column!r}: series {series} has {twice} twice"
+        )
 
 
 def are_dates(values: Sequence[object]) -> bool:

@@ -29,6 +29,7 @@ from gatedrnn.tables.files import (
     is_several,
     read_table,
 )
+from gatedrnn.tables.keys import SERIES_COLUMNS
 from gatedrnn.tables.layout import numbered_columns, times_as_rows
 from gatedrnn.tables.numbers import is_number
 from gatedrnn.tables.options import AS_SHOWN, DialectOptions
@@ -37,7 +38,7 @@ from gatedrnn.tables.table import Table
 from gatedrnn.tables.time_columns import with_time_column
 from gatedrnn.tasks.series.files import named_files
 from gatedrnn.tasks.series.formats import is_regression, is_unnamed
-from gatedrnn.tasks.series.measurements import SERIES_COLUMNS, holds_measurements
+from gatedrnn.tasks.series.measurements import holds_measurements
 
 LOG = logging.getLogger("gatedrnn")
 

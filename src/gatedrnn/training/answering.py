@@ -3,10 +3,10 @@
 from pathlib import Path
 
 from gatedrnn.data import Examples
-from gatedrnn.data.frames import Frame, OnDisk, frame_of
+from gatedrnn.data.frames import Frame, NewData, frame_of
 from gatedrnn.errors import DataError
 from gatedrnn.models.opening import Finished
-from gatedrnn.tables.files import read_csv
+from gatedrnn.tables.files import place_of, read_csv
 from gatedrnn.tables.table import type_named
 from gatedrnn.training.finished import data_of, open_finished, task_of
 from gatedrnn.training.folder import RunFolder
@@ -27,25 +27,25 @@ class LabelAnswering(Answering):
         self._finished = self._finished or open_finished(self.path)
         return self._finished
 
-    def rows(self, held: OnDisk, asked: Asked, *, labelled: bool) -> Rows:
+    def rows(self, new: NewData, asked: Asked, *, labelled: bool) -> Rows:
         """Read the rows that are predicted.
 
         Raises:
             DataError: they cannot be read, or do not fit the model.
         """
-        if held.series is not None:
+        if new.series is not None:
             raise DataError("this model was not trained on series of numbers; give what it reads")
-        column = asked.text_column or held.text_column
-        return read_labelled_rows(
-            self.finished, held.file, column, asked.label_column, labelled=labelled, texts=held.texts
-        )
+        if new.text_column is not None and self.finished.tokenizer is None:
+            raise DataError("this model reads numbers, and these are texts; give what it was trained on")
+        column = asked.text_column or new.text_column
+        return read_labelled_rows(self.finished, new.source, column, asked.label_column, labelled=labelled)
 
-    def predict(self, held: OnDisk, asked: Asked, baseline: str | None = None) -> Predicted:
+    def predict(self, new: NewData, asked: Asked, baseline: str | None = None) -> Predicted:
         if baseline == PLAIN_PART:
             self.use_plain_part()
         elif baseline is not None:
             raise DataError(f"{self.path}: --baseline {baseline!r} is for forecasts; of other tasks take plain-part")
-        return self.predicted(self.rows(held, asked, labelled=False))
+        return self.predicted(self.rows(new, asked, labelled=False))
 
     def use_plain_part(self) -> None:
         """Take the linear path of the model alone, without the network, from now on."""
@@ -64,12 +64,14 @@ class LabelAnswering(Answering):
     def read(self, file: Path, backend: str) -> Frame:
         return frame_of(read_csv(file), {}, backend)
 
-    def score(self, split: str, held: OnDisk | None, asked: Asked) -> Scored:
-        if held is not None:
-            rows = self.rows(held, asked, labelled=True)
+    def score(self, split: str, new: NewData | None, asked: Asked) -> Scored:
+        if new is not None:
+            rows = self.rows(new, asked, labelled=True)
             if rows.labels is None:
-                raise DataError(f"{held.name}: there are no labels to hold predictions against; give (series, labels)")
-            scored = score_labels(self.finished, held.file.name, rows.inputs, rows.labels, rows.gaps)
+                raise DataError(
+                    f"{place_of(new.source)}: there are no labels to hold predictions against; give (series, labels)"
+                )
+            scored = score_labels(self.finished, new.source.name, rows.inputs, rows.labels, rows.gaps)
             return scored.model_copy(update={"run": self.path.name, "notes": rows.notes})
         data = data_of(RunFolder(self.path))
         splits = {

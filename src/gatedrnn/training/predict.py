@@ -4,7 +4,6 @@ data.
 
 import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -22,7 +21,7 @@ from gatedrnn.errors import DataError
 from gatedrnn.models.configuration import GatedRNNConfig
 from gatedrnn.models.opening import Finished
 from gatedrnn.records import Json
-from gatedrnn.tables.files import read_table, said_columns
+from gatedrnn.tables.files import Source, read_table, said_columns
 from gatedrnn.tables.options import recorded_dialect
 from gatedrnn.tables.table import Table, type_named
 
@@ -51,10 +50,9 @@ class Rows(NamedTuple):
 
 
 def read_labelled_rows(
-    finished: Finished, file: Path, text_column: str | None, label_column: Sequence[str], *, labelled: bool,
-    texts: list[str] | None = None,
-) -> Rows:  # fmt: skip
-    """The rows of a CSV, TSV, JSON-lines or Parquet file.
+    finished: Finished, source: Source, text_column: str | None, label_column: Sequence[str], *, labelled: bool
+) -> Rows:
+    """The rows of a CSV, TSV, JSON-lines or Parquet file, or of a table.
 
     A model of texts reads the column that it was trained on. Any other reads `input_ids` (token numbers) or
     `input_values` (a list of numbers for each step), as lists or as JSON in a text; its labels stand in `labels` or
@@ -62,20 +60,17 @@ def read_labelled_rows(
 
     Args:
         finished: the model that shall read them.
-        file: where they are.
+        source: where they are.
         text_column, label_column: other names than those; no name of a label for those, several for columns of 0 and 1.
         labelled: whether labels are read.
-        texts: of the column `text_column`, in the place of a file.
 
     Raises:
         DataError: the file or a column of it cannot be read, or a row or label does not fit the model.
     """
     config, tokenizer = finished.model.config, finished.tokenizer
-    if texts is not None and tokenizer is None:
-        raise DataError("this model reads numbers, and these are texts; give what it was trained on")
     dialect = recorded_dialect({} if tokenizer is None else tokenizer.init_kwargs)
-    data = Table({str(text_column): texts}) if texts is not None else read_table(file, dialect)
-    place, notes = str(file), list[str]()
+    data = read_table(source, dialect)
+    place, notes = data.place, list[str]()
     if not len(data):
         raise DataError(f"{place}: there are columns but no rows")
     if tokenizer is not None:
@@ -83,7 +78,7 @@ def read_labelled_rows(
         data = data if text_column is not None else with_names(data, place, recorded)
         column = column_to_read(data, place, "text", text_column, [recorded])
         longest = min(tokenizer.model_max_length, 1 << 40)  # transformers' number for no limit fits no slice
-        inputs = encode_texts(tokenizer, texts_in_column(data, place, column), longest, file.name, notes)
+        inputs = encode_texts(tokenizer, texts_in_column(data, place, column), longest, data.name, notes)
     else:
         name = "input_values" if config.vocab_size is None else "input_ids"
         column = column_to_read(data, place, "text", text_column, [name])
@@ -93,7 +88,7 @@ def read_labelled_rows(
         columns = label_columns(finished, data, place, label_column)
         roles["label"] = columns
         labels = _labels(finished, data, place, columns, inputs)
-    return Rows(data, inputs, labels, [said_columns(file.name, roles, data.column_names), *notes])
+    return Rows(data, inputs, labels, [said_columns(data.name, roles, data.column_names), *notes])
 
 
 def check_known(labels: Sequence[str], names: Sequence[str], place: str) -> None:

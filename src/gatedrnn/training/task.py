@@ -12,7 +12,7 @@ from gatedrnn.records import Json
 if TYPE_CHECKING:
     from torch.nn import Module
 
-    from gatedrnn.data.frames import Frame, OnDisk
+    from gatedrnn.data.frames import Frame, NewData
     from gatedrnn.data.task import Split, TaskData
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ class Answering(ABC):
         self.path, self._finished = path, finished
 
     @abstractmethod
-    def predict(self, held: "OnDisk", asked: Asked, baseline: str | None = None) -> "Predicted":
+    def predict(self, new: "NewData", asked: Asked, baseline: str | None = None) -> "Predicted":
         """Return the columns of some data with those that the model adds to them.
 
         Args:
@@ -170,7 +170,7 @@ class Answering(ABC):
         """
 
     @abstractmethod
-    def score(self, split: str, held: "OnDisk | None", asked: Asked) -> "Scored":
+    def score(self, split: str, new: "NewData | None", asked: Asked) -> "Scored":
         """Score the model on labelled data, or on a split of its own.
 
         Raises:

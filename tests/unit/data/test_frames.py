@@ -1,6 +1,7 @@
 """Data that a caller has in memory: types go in and come out, and what is missing or cannot be read is said."""
 
 import datetime
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,11 +10,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from gatedrnn.data.frames import coded, frame_of, in_memory, label_array, on_disk, table_of, texts_of, typed
+from gatedrnn.data.frames import coded, frame_of, in_memory, label_array, new_data, table_of, texts_of, typed
 from gatedrnn.data.labels import as_trained
 from gatedrnn.errors import DataError
-from gatedrnn.tables.files import read_table
-from gatedrnn.tables.table import type_kept, type_named
+from gatedrnn.tables import files
+from gatedrnn.tables.files import forget, read_table
+from gatedrnn.tables.table import Table, type_kept, type_named
 from gatedrnn.tasks.forecast.forecasts import read_forecast
 from gatedrnn.tasks.forecast.table import Columns, read_series_table
 
@@ -82,8 +84,7 @@ def test_periods_are_the_dates_at_which_they_begin_in_frames_indexes_and_files(t
         frame = pd.DataFrame({"ds": pd.period_range("2015-01-01", periods=24, freq=frequency), "y": values})
         frame.to_parquet(tmp_path / "periods.parquet")
         for data in (frame, frame.set_index("ds"), tmp_path / "periods.parquet"):
-            with on_disk(data) as held:
-                table = read_series_table(held.file, Columns())
+            table = read_series_table(new_data(data).source, Columns())
             assert str(table.series[0].times[0])[:10] == first and pa.types.is_timestamp(table.types["ds"]), frequency
 
 
@@ -93,8 +94,7 @@ def test_durations_are_times_as_a_column_and_as_an_index(tmp_path):
         pd.DataFrame({"time": steps, "y": np.arange(30.0)}),
         pd.DataFrame({"y": np.arange(30.0)}, index=steps),
     ):
-        with on_disk(data) as held:
-            table = read_series_table(held.file, Columns())
+        table = read_series_table(new_data(data).source, Columns())
         assert table.frequency.name == "h" and table.series[0].form.written(table.series[0].times[-1:]) == ["29:00"]
         assert typed(["29:00", "30:15:30"], table.types["time"]).to_pylist()[1] == pd.Timedelta("30:15:30")
 
@@ -103,8 +103,8 @@ def test_a_name_that_is_missing_is_refused_by_its_row(tmp_path):
     days = pd.date_range("2024-01-01", periods=4)
     for names in (["a", None], [1, np.nan], pd.array([1, pd.NA], "Int64")):
         frame = pd.DataFrame({"unique_id": np.repeat(names, 4), "ds": [*days, *days], "y": np.arange(8.0)})
-        with on_disk(frame) as held, pytest.raises(DataError, match="row 5 has no name in column 'unique_id'"):
-            read_series_table(held.file, Columns())
+        with pytest.raises(DataError, match="the data: row 5 has no name in column 'unique_id'"):
+            read_series_table(new_data(frame).source, Columns())
 
 
 @pytest.mark.parametrize("backend", ["pandas", "pyarrow"])
@@ -156,19 +156,34 @@ def test_an_index_that_is_a_column_too_is_read_once():
 
 def test_a_frame_with_a_row_a_series_is_an_array_of_series():
     values = np.arange(12.0).reshape(3, 4)
-    with on_disk((pd.DataFrame(values), [0, 1, 0])) as held, on_disk(pd.DataFrame(values)) as bare:
-        assert np.array_equal(np.stack(held.series)[..., 0], values) and held.labels == ["0", "1", "0"]
-        assert np.array_equal(np.stack(bare.series)[..., 0], values)
+    labelled, bare = new_data((pd.DataFrame(values), [0, 1, 0])), new_data(pd.DataFrame(values))
+    assert np.array_equal(np.stack(labelled.series)[..., 0], values) and labelled.labels == ["0", "1", "0"]
+    assert np.array_equal(np.stack(bare.series)[..., 0], values)
     with pytest.raises(DataError, match="column 'b' holds"):
         in_memory((pd.DataFrame({"a": [1.0], "b": ["x"]}), [1]))
 
 
 def test_one_text_that_is_no_file_is_said_to_belong_into_a_list():
-    with (
-        pytest.raises(DataError, match="'a good film': no such file; a text is given in a list"),
-        on_disk("a good film"),
-    ):
-        pass
+    with pytest.raises(DataError, match="'a good film': no such file; a text is given in a list"):
+        new_data("a good film")
+
+
+def test_a_frame_is_read_as_the_parquet_file_that_records_it_and_that_file_is_not_parsed(tmp_path, monkeypatch):
+    days = pd.date_range("2024-01-01", periods=3, unit="s", tz="Europe/Berlin")
+    frame = pd.DataFrame({
+        " ds ": days, "y": np.float32([0.1, np.nan, 2]), "kind": pd.Categorical(["a", None, "b"]),
+        "gap": pd.to_timedelta([1, 2, 90], "s"), "month": pd.period_range("2024-01", periods=3, freq="M"),
+        "words": [["a"], [], ["b", "c"]],
+    })  # fmt: skip
+    file = Path(in_memory(frame).write(tmp_path)["train_file"])
+    remembered = read_table(file)
+    forget()
+    parsed = read_table(file)
+    assert remembered.lists() == parsed.lists() == Table.of_arrow(in_memory(frame).tables["train"]).lists()
+    assert (remembered.types, remembered.sha256, remembered.name) == (parsed.types, parsed.sha256, "train.parquet")
+    in_memory(frame).write(tmp_path)
+    monkeypatch.setattr(files, "parquet_batches", None)
+    assert read_table(file).column_names == ["ds", "y", "kind", "gap", "month", "words"]
 
 
 def test_a_parquet_file_has_predictions_in_the_type_of_the_labels(tmp_path):

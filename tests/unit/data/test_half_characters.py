@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 from text_files import written
 
-from gatedrnn.data.frames import in_memory, on_disk
+from gatedrnn.data.frames import in_memory, new_data
 from gatedrnn.data.text import encode_texts
 from gatedrnn.data.tokenizers import encode_stream, learn_tokenizer, unknown_in
 from gatedrnn.tables.files import read_table
@@ -34,8 +34,7 @@ def test_json_holds_it_as_the_replacement_character_and_whole_ones_as_they_are(t
 ], ids=["texts", "labelled", "columns", "frame", "series"])  # fmt: skip
 def test_data_in_memory_hold_it_as_the_replacement_character(data):
     assert in_memory(data).tables["train"].column(0).to_pylist() == [WHOLE, "x"]
-    with on_disk(data) as held:
-        assert next(iter(read_table(held.file).columns.values())) == [WHOLE, "x"]
+    assert next(iter(read_table(new_data(data).source).lists().values())) == [WHOLE, "x"]
 
 
 def test_what_is_whole_is_the_very_same_object():

@@ -21,8 +21,7 @@ from gatedrnn.tables.times import read_times
 from gatedrnn.tasks.forecast.read import load_forecast, read_asked
 from gatedrnn.tasks.forecast.table import Columns, read_series_table
 from gatedrnn.tasks.series.files import Reading, check_rate, named_files, read_series
-from gatedrnn.tasks.series.formats import read_recordings, read_ts
-from gatedrnn.tasks.series.measurements import read_long
+from gatedrnn.tasks.series.formats import read_ts
 from gatedrnn.tasks.series.read import load_series_task
 
 NAN = np.nan
@@ -56,7 +55,7 @@ def test_a_ts_file_has_channels_labels_and_missing_values(tmp_path):
 
 def test_a_long_table_has_a_series_for_each_name_and_times_of_rows_where_they_are_uneven(tmp_path):
     path = written(tmp_path, LONG.replace("b,2024-01-02 18", "b,2024-01-02 20"))
-    found = read_long(path)
+    found = read_series(path, Reading())
     assert found.channels == ("load", "heat") and found.labels == ["up", "down"] and len(found.values) == 2
     np.testing.assert_array_equal(found.values[0], [[1, 0.5], [2, np.nan], [3, 1.5]])
     assert read_series(path, Reading()).times is None
@@ -194,17 +193,22 @@ def recordings(folder, rate=8000):
     return written(folder, "\n".join(lines) + "\n", "all.csv")
 
 
+SAMPLES = Reading(frames="samples")
+
+
 def test_recordings_are_samples_or_frames_whose_bands_tell_the_pitch_and_need_no_labels(tmp_path):
     path = recordings(tmp_path)
     assert named_files(path) == "0.wav" and named_files(written(tmp_path, LONG, "a.csv")) is None
-    samples, bands, cepstra = (read_recordings(path, None, kind).values for kind in ("samples", "log-mel", "mfcc"))
+    samples, bands, cepstra = (
+        read_series(path, Reading(frames=kind)).values for kind in ("samples", "log-mel", "mfcc")
+    )
     assert samples[0].shape == (2000, 1) and 0.59 < samples[0].max() < 0.62
     assert bands[0].shape[1] == 40 and 20 < len(bands[0]) < 32 and cepstra[0].shape[1] == 20
     assert bands[0].mean(0).argmax() < bands[3].mean(0).argmax()
     path = written(tmp_path, "file\n3.wav\n0.wav\n", "unlabelled.csv")
-    found = read_recordings(path, None, "samples", labelled=False)
+    found = read_series(path, SAMPLES, labelled=False)
     assert (found.rate, found.column, found.names, found.labels) == (8000, "file", ["3.wav", "0.wav"], [])
-    refused("which column is the label", read_recordings, path, None, "samples")
+    refused("which column is the label", read_series, path, SAMPLES)
     check_rate(found, 8000, "new.csv")
     said = r"new\.csv: has recordings of 8,000 samples a second; training had 16,000"
     refused(said, check_rate, found, 16_000, "new.csv")
@@ -225,25 +229,25 @@ def test_a_table_reads_files_below_its_folder_or_the_named_one_and_no_others(tmp
 
 def test_a_recording_with_a_fault_is_refused_with_its_row(tmp_path):
     said = r"row 3, column 'file': 2\.wav: has 16,000 samples a second, the first"
-    refused(said, read_recordings, recordings(tmp_path, rate=16_000), None, "samples")
+    refused(said, read_series, recordings(tmp_path, rate=16_000), SAMPLES)
     path = recordings(tmp_path)
     whole = (tmp_path / "1.wav").read_bytes()
     data = whole.index(b"data")
     for broken in (whole[: len(whole) // 2], b"RIFF", b"", whole[:data] + b"none" + whole[data + 4 :]):
         (tmp_path / "1.wav").write_bytes(broken)
-        refused(r"row 2, column 'file': 1\.wav: cannot be read as WAV", read_recordings, path, None, "samples")
+        refused(r"row 2, column 'file': 1\.wav: cannot be read as WAV", read_series, path, SAMPLES)
     tag = b"id3 " + (3).to_bytes(4, "little") + b"abc\0"  # a chunk that says nothing about the samples
     sized = (len(whole) - 8 + len(tag)).to_bytes(4, "little")
     (tmp_path / "1.wav").write_bytes(whole[:4] + sized + whole[8:] + tag)
-    assert len(read_recordings(path, None, "samples").values[1]) == 2100
+    assert len(read_series(path, SAMPLES).values[1]) == 2100
     wavfile.write(tmp_path / "1.wav", 8000, np.array([0.5, NAN], np.float32))
-    refused(r"1\.wav: sample 2 is nan", read_recordings, path, None, "samples")
+    refused(r"1\.wav: sample 2 is nan", read_series, path, SAMPLES)
     slow = [(rate, f"{rate} samples a second, too few for") for rate in (50, 51, 59, 100)]
     for rate, said in (*slow, (2_000_000, "frames are made of 1,000,000 at most")):
         wavfile.write(tmp_path / "0.wav", rate, np.zeros(100, np.int16))
-        refused(f"{said}.* give --frames samples", read_recordings, path, None, "mfcc")
+        refused(f"{said}.* give --frames samples", read_series, path, Reading(frames="mfcc"))
     (tmp_path / "1.wav").unlink()
-    refused(r"row 2, column 'file': 1\.wav: no such file", read_recordings, path, None, "samples")
+    refused(r"row 2, column 'file': 1\.wav: no such file", read_series, path, SAMPLES)
 
 
 def classified(folder, text, **settings):

@@ -18,7 +18,7 @@ from transformers import (
 )
 
 import gatedrnn.models  # noqa: F401  registers the Auto classes
-from gatedrnn.data.frames import OnDisk
+from gatedrnn.data.frames import NewData
 from gatedrnn.training.answering import Asked, answering
 
 SMALL = "--cell mingru --hidden-size 6 --batch-size 8 --total-steps 9 --checkpoint-every 4".split()
@@ -119,7 +119,7 @@ def inputs_of(run, file, rows):
             batch = tokenizer(words or text, is_split_into_words=text is None, truncation=True, return_tensors="pt")
             yield {name: batch[name] for name in ("input_ids", "attention_mask")}
         return
-    read = answering(run).rows(OnDisk(file), Asked(), labelled=False)
+    read = answering(run).rows(NewData(file), Asked(), labelled=False)
     for place, values in enumerate(read.inputs):
         gaps = {} if read.gaps is None else {"gaps": torch.tensor(np.array(read.gaps[place]))[None].float()}
         yield {"input_values": torch.tensor(np.array(values))[None]} | gaps

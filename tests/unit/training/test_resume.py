@@ -4,7 +4,6 @@ damaged in each way, is named, refused or made again; on a full disk what was wh
 
 import json
 import os
-import resource
 import shutil
 import signal
 import subprocess
@@ -21,6 +20,7 @@ from finished import contents, copy_of
 from outcomes import Killed, assert_same_outcome, killed_at
 from refusals import refused
 from safetensors.torch import load_file, save_file
+from support.disk import small_files
 from train_helpers import digits_settings, text_settings
 
 from gatedrnn.data import load_task
@@ -433,20 +433,11 @@ def test_a_run_on_a_full_disk_ends_with_one_line_and_goes_on_to_the_same_bits(sm
     assert_same_outcome(tmp_path / "whole", tmp_path / "run")
 
 
-@pytest.fixture
-def small_files():
-    """Limit files as a full disk would: none grows past 100 kB."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, before[1]))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, before)
-
-
-def test_a_file_that_grows_past_what_is_allowed_is_named(small_files, digits_run, tmp_path, capsys):
-    refused(OSError, r"large\.json", write_whole, tmp_path / "large.json", "x" * 200_000)
-    assert list(tmp_path.iterdir()) == []
+def test_a_file_that_grows_past_what_is_allowed_is_named(digits_run, tmp_path, capsys):
     flags = ["--embedding-size", 512, "--total-steps", 2, "--output", tmp_path / "run"]
-    code, error = outcome(capsys, "train", "--config", digits_run / "config.yaml", *flags)
+    with small_files(100_000):
+        refused(OSError, r"large\.json", write_whole, tmp_path / "large.json", "x" * 200_000)
+        assert list(tmp_path.iterdir()) == []
+        code, error = outcome(capsys, "train", "--config", digits_run / "config.yaml", *flags)
     assert code == 1 and error.count("\n") == 1 and "optimizer.bin: could not be written" in error
-    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
     call("train", "--resume", tmp_path / "run")

@@ -20,7 +20,7 @@ from gatedrnn.models.forecast_configuration import GatedRNNForecastConfig
 from gatedrnn.models.forecast_units import naive_forecast
 from gatedrnn.pages import plural
 from gatedrnn.records import Json
-from gatedrnn.tables.files import read_csv
+from gatedrnn.tables.files import Source, read_csv
 from gatedrnn.tables.keys import split_line
 from gatedrnn.tables.options import recorded_dialect
 from gatedrnn.tables.table import Table, type_named
@@ -157,14 +157,14 @@ def quantiles_of(model: GatedRNNForForecasting, asked: Asked) -> np.ndarray:
     return np.concatenate(parts)
 
 
-def asked_of_file(model: GatedRNNForForecasting, file: Path) -> Asked:
-    """A file read as that of training was.
+def asked_of_file(model: GatedRNNForForecasting, source: Source) -> Asked:
+    """A file or a table read as that of training was.
 
     Raises:
         DataError: it cannot be read so, or known covariates of the horizon are missing.
     """
     columns, calendar = _roles_of(model)
-    asked = read_asked(file, columns, calendar, model.config.context, model.config.horizon)
+    asked = read_asked(source, columns, calendar, model.config.context, model.config.horizon)
     config = model.config
     if config.channel_means is not None and config.channel_deviations is not None:
         check_float32(asked.table, config.channel_means, config.channel_deviations)
@@ -180,7 +180,7 @@ def _roles_of(model: GatedRNNForForecasting) -> tuple[Columns, tuple[str, ...]]:
     return columns._replace(dialect=recorded_dialect(how)), cast(tuple[str, ...], _tuple(how["calendar"]))
 
 
-def last_windows_of_file(model: GatedRNNForForecasting, file: Path) -> tuple[Windows, list[str]]:
+def last_windows_of_file(model: GatedRNNForForecasting, source: Source) -> tuple[Windows, list[str]]:
     """The last `horizon` steps of each series of a file, which are to be forecast from those before, and what is to be
     known of them.
 
@@ -188,10 +188,10 @@ def last_windows_of_file(model: GatedRNNForForecasting, file: Path) -> tuple[Win
         DataError: the file cannot be read as training's, or no series is longer than the horizon.
     """
     columns, calendar = _roles_of(model)
-    table, horizon = until_last_values(read_series_table(file, columns)), model.config.horizon
+    table, horizon = until_last_values(read_series_table(source, columns)), model.config.horizon
     long_enough = [one for one in table.series if len(one.values) > horizon]
     if not long_enough:
-        raise DataError(f"{file}: no series is longer than the {horizon} steps that are forecast")
+        raise DataError(f"{table.source['name']}: no series is longer than the {horizon} steps that are forecast")
     left_out = len(table.series) - len(long_enough)
     notes = [table.said, *([f"{plural(left_out, 'series')} of {horizon} steps or fewer left out"] if left_out else [])]
     table = with_calendar(replace(table, series=long_enough), calendar)
@@ -203,7 +203,7 @@ def last_windows_of_file(model: GatedRNNForForecasting, file: Path) -> tuple[Win
 
 
 def forecast_of_file(
-    model: GatedRNNForForecasting, file: Path
+    model: GatedRNNForForecasting, source: Source
 ) -> tuple[dict[str, list[Json]], list[str], dict[str, pa.DataType]]:
     """The steps after the last value of each series of a file, as columns, what is to be known of them, and the types
     of times and names as the file has them.
@@ -211,7 +211,7 @@ def forecast_of_file(
     Raises:
         DataError: as `asked_of_file`.
     """
-    asked = asked_of_file(model, file)
+    asked = asked_of_file(model, source)
     what = plural(len(asked.origins), "series")
     columns = table_of(asked, quantiles_of(model, asked), model.config.levels)
     context, short = model.config.context, int((asked.origins < model.config.context).sum())

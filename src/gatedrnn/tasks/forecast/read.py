@@ -4,7 +4,6 @@ import math
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -14,6 +13,7 @@ from gatedrnn.data.task import TaskData, kept
 from gatedrnn.data.windows import ROUNDING, OneSeries, Windows, deviation_of, first_beyond, scale_of
 from gatedrnn.errors import DataError
 from gatedrnn.records import Json
+from gatedrnn.tables.files import Source
 from gatedrnn.tables.frequency import calendar_features
 from gatedrnn.tables.table import type_kept
 from gatedrnn.tables.times import joined_form
@@ -422,13 +422,13 @@ class Asked(NamedTuple):
         return contexts
 
 
-def read_asked(path: Path, columns: Columns, calendar: tuple[str, ...], context: int, horizon: int) -> Asked:
-    """A file whose series are to be forecast. Its last rows may hold known covariates alone.
+def read_asked(source: Source, columns: Columns, calendar: tuple[str, ...], context: int, horizon: int) -> Asked:
+    """A file or a table whose series are to be forecast. Its last rows may hold known covariates alone.
 
     Raises:
         DataError: as `read_series_table`; or known covariates of a step of the horizon are missing.
     """
-    return asked_of(read_series_table(path, columns), calendar, context, horizon)
+    return asked_of(read_series_table(source, columns), calendar, context, horizon)
 
 
 def asked_of(table: SeriesTable, calendar: tuple[str, ...], context: int, horizon: int) -> Asked:

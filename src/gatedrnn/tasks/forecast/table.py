@@ -17,6 +17,7 @@ from gatedrnn.records import Json
 from gatedrnn.tables.date_forms import full_order
 from gatedrnn.tables.files import (
     FILE,
+    Source,
     column_of,
     names_in_column,
     read_csv,
@@ -26,9 +27,9 @@ from gatedrnn.tables.files import (
     without_row_numbers,
 )
 from gatedrnn.tables.frequency import NUMBERS, Frequency, frequency_of, named_alike
-from gatedrnn.tables.keys import find_keys, with_key_column
+from gatedrnn.tables.keys import SERIES_COLUMNS, find_keys, with_key_column
 from gatedrnn.tables.layout import has_no_times, times_as_rows, with_steps
-from gatedrnn.tables.numbers import holds_flags, holds_words, sentinels_of
+from gatedrnn.tables.numbers import holds_flags, holds_words, numbers_in_column, sentinels_of
 from gatedrnn.tables.options import (
     AS_SHOWN,
     Absent,
@@ -43,8 +44,15 @@ from gatedrnn.tables.options import (
 from gatedrnn.tables.questions import ask_at_once, first_rows
 from gatedrnn.tables.table import Table
 from gatedrnn.tables.time_columns import are_values, is_of_calendar, may_be_times, with_time_column
-from gatedrnn.tables.times import TimeForm, Times, are_dates, localized, zone_of_turning_clocks
-from gatedrnn.tasks.series.measurements import SERIES_COLUMNS, check_rising, numbers_in_column, times_in_column
+from gatedrnn.tables.times import (
+    TimeForm,
+    Times,
+    are_dates,
+    check_rising,
+    localized,
+    times_in_column,
+    zone_of_turning_clocks,
+)
 
 _TARGET_COLUMNS = ("y", "value", "target")
 PARTIAL, MIN_BEFORE_PARTIAL = 0.5, 30
@@ -154,22 +162,22 @@ class _Rows(NamedTuple):
 
 
 @reader
-def read_series_table(path: Path, columns: Columns) -> SeriesTable:
-    """The series of a CSV, TSV, JSON-lines or Parquet file; their last times may hold covariates alone.
+def read_series_table(source: Source, columns: Columns) -> SeriesTable:
+    """The series of a CSV, TSV, JSON-lines or Parquet file or of a table; their last times may hold covariates alone.
 
     Args:
-        path: the file.
+        source: the file, or the table.
         columns: what is known of its columns.
 
     Raises:
         DataError: a column is missing, a time is doubled or off the grid, a value is no finite number, or a series has
             no value at all; row and column are named.
     """
-    data = read_table(path, columns.dialect)
+    data = read_table(source, columns.dialect)
     if not len(data):
-        raise DataError(f"{path}: there are columns but no rows")
+        raise DataError(f"{data.place}: there are columns but no rows")
     try:
-        return ask_at_once(lambda answers: _read(path, data, _answered(columns, answers)))
+        return ask_at_once(lambda answers: _read(data, _answered(columns, answers)))
     except Question as question:
         question.rows = first_rows(data)
         raise
@@ -193,8 +201,8 @@ def _answered(columns: Columns, answers: Mapping[str, Sequence[str]]) -> Columns
     return columns._replace(**fields)
 
 
-def _read(path: Path, data: Table, columns: Columns) -> SeriesTable:
-    place = str(path)
+def _read(data: Table, columns: Columns) -> SeriesTable:
+    place = data.place
     data, turned = (
         times_as_rows(data, place, columns.frequency, columns_are_steps=columns.columns_are_steps)
         if columns.time is None and not columns.rows_are_steps else (data, "")
@@ -203,27 +211,27 @@ def _read(path: Path, data: Table, columns: Columns) -> SeriesTable:
         data, named, keys = with_key_column(data, place, columns.series)
         columns = columns._replace(series=named, keys=keys)
     data, time, counted = _with_times(data, place, columns)
-    times = times_in_column(path, data, time, columns.fields)
+    times = times_in_column(data, time, columns.date_order)
     guessed = not columns.target
     columns, data = _guessed(data, place, columns, time, times)
     columns = columns._replace(date_order=columns.date_order or full_order(times.form.pattern))
     of_numbers = {
-        name: numbers_in_column(path, data, name, columns.fields)
+        name: numbers_in_column(data, name, columns.fields)
         for name in (*columns.target, *columns.known, *columns.past, *columns.fixed)
     }
     measured = _sentence_on_sentinels(of_numbers)
-    times, zoned = _in_zone(data, columns, times, path)
-    rows_of_series = _rows(data, columns, path, times, of_numbers)
-    rows_of_series, unmeasured = _measured_rows(rows_of_series, of_numbers, path)
+    times, zoned = _in_zone(data, columns, times, place)
+    rows_of_series = _rows(data, columns, times, of_numbers)
+    rows_of_series, unmeasured = _measured_rows(rows_of_series, of_numbers, place)
     said = (
         " Rows are put in the order of time." if any((np.diff(rows.rows) < 0).any() for rows in rows_of_series) else ""
     )
-    frequency, times = _frequency_and_times(rows_of_series, columns, times, path)
-    series = [_on_grid(rows, columns, times, of_numbers, frequency, path) for rows in rows_of_series]
+    frequency, times = _frequency_and_times(rows_of_series, columns, times, place)
+    series = [_on_grid(rows, columns, times, of_numbers, frequency, place) for rows in rows_of_series]
     for rows in rows_of_series:
-        _check_float32(rows, of_numbers[rows.target], path)
+        _check_float32(rows, of_numbers[rows.target], place)
     series, partial = _without_partial_step(series, columns)
-    ragged = _ragged_ends(series, columns, frequency, data, path) if columns.series is None and guessed else ""
+    ragged = _ragged_ends(series, columns, frequency, data, place) if columns.series is None and guessed else ""
     said += "".join(
         f" {sentence}" for sentence in (turned, counted, measured, zoned, unmeasured, partial, ragged) if sentence
     )
@@ -236,9 +244,9 @@ def _read(path: Path, data: Table, columns: Columns) -> SeriesTable:
     }  # fmt: skip
     return SeriesTable(
         series, frequency, columns,
-        {"name": path.name, "rows": len(data), "sha256": data.sha256},
+        {"name": data.name, "rows": len(data), "sha256": data.sha256},
         tuple(name for name in names if name not in of_numbers),
-        said_columns(path.name, roles, [columns.time or "", *columns.keys, *others], left_out) + said, data.types,
+        said_columns(data.name, roles, [columns.time or "", *columns.keys, *others], left_out) + said, data.types,
     )  # fmt: skip
 
 
@@ -335,7 +343,7 @@ def _come_again(times: Times) -> bool:
 
 
 def _rows(
-    data: Table, columns: Columns, path: Path, times: Times, numbers: dict[str, np.ndarray]
+    data: Table, columns: Columns, times: Times, numbers: dict[str, np.ndarray]
 ) -> list[_Rows]:  # fmt: skip
     """The rows of each series, in the order of time; no two have one time. Of several that have, one stands for all,
     and its numbers are changed where it is their mean or sum.
@@ -343,7 +351,7 @@ def _rows(
     if columns.series is None:
         groups = {name: np.arange(len(data)) for name in columns.target}
     else:
-        names = np.array(names_in_column(data, str(path), columns.series))
+        names = np.array(names_in_column(data, data.place, columns.series))
         _, first, inverse = np.unique(names, return_index=True, return_inverse=True)
         order = np.argsort(inverse, kind="stable")
         parts = np.split(order, np.flatnonzero(np.diff(inverse[order])) + 1)
@@ -353,7 +361,7 @@ def _rows(
     for name, rows in list(groups.items()):
         if columns.duplicates is None:
             try:
-                check_rising(path, data, columns.time, times, name, rows)
+                check_rising(data, columns.time, times, name, rows)
             except DataError as error:
                 raise Question(str(error), _answers_for_doubled_times(data, columns, times)) from error
         else:
@@ -393,7 +401,7 @@ def _one_a_time(
     return rows[begins]
 
 
-def _in_zone(data: Table, columns: Columns, times: Times, path: Path) -> tuple[Times, str]:
+def _in_zone(data: Table, columns: Columns, times: Times, place: str) -> tuple[Times, str]:
     """Times of a clock that goes back once a year, where it does: in the zone that is asked for, or in one whose clocks
     go back then; and a sentence on it.
     """
@@ -401,16 +409,16 @@ def _in_zone(data: Table, columns: Columns, times: Times, path: Path) -> tuple[T
         return times, ""
     names = np.zeros(len(times.values), np.int64)
     if columns.series is not None:
-        names = np.unique(names_in_column(data, str(path), columns.series), return_inverse=True)[1]
+        names = np.unique(names_in_column(data, place, columns.series), return_inverse=True)[1]
     zone = columns.zone or zone_of_turning_clocks(times.values[names == names[0]])
     if zone is None:
         return times, ""
     said = "" if columns.zone else f"Clocks go back: times are in {zone}; --zone names another."
-    return localized(times, zone, names, str(path)), said
+    return localized(times, zone, names, place), said
 
 
 def _measured_rows(
-    rows_of_series: list[_Rows], numbers: dict[str, np.ndarray], path: Path
+    rows_of_series: list[_Rows], numbers: dict[str, np.ndarray], place: str
 ) -> tuple[list[_Rows], str]:  # fmt: skip
     """The series from their first value on, without those that have none, and a sentence on these.
 
@@ -425,12 +433,12 @@ def _measured_rows(
         else:
             empty.append(rows.name)
     if not there:
-        raise DataError(f"{path}: series {empty[0]}: all values are missing")
+        raise DataError(f"{place}: series {empty[0]}: all values are missing")
     return there, f"Left out, as all values are missing: {', '.join(empty[:9])}." if empty else ""
 
 
 def _ragged_ends(
-    series: list[OneSeries], columns: Columns, frequency: Frequency, data: Table, path: Path
+    series: list[OneSeries], columns: Columns, frequency: Frequency, data: Table, place: str
 ) -> str:  # fmt: skip
     """A sentence on columns of a wide table that end at different times.
 
@@ -448,7 +456,7 @@ def _ragged_ends(
         others = [name for name in data.column_names if name not in (columns.time, *short)]
         beyond = [name for name in others if not holds_words(data[name], columns.fields)]
         raise Question(
-            f"{path}: {short[0]!r} ends at {shown[short[0]]}, and other columns go on for {ahead} steps: is their "
+            f"{place}: {short[0]!r} ends at {shown[short[0]]}, and other columns go on for {ahead} steps: is their "
             "future known, or is each column forecast from its own end?",
             [{"target": short, "known": beyond}, {"target": [*last]}],
         )
@@ -478,7 +486,7 @@ def _without_partial_step(series: list[OneSeries], columns: Columns) -> tuple[li
 
 
 def _frequency_and_times(
-    rows_of_series: list[_Rows], columns: Columns, times: Times, path: Path
+    rows_of_series: list[_Rows], columns: Columns, times: Times, place: str
 ) -> tuple[Frequency, Times]:  # fmt: skip
     """The one of all series, and times on the axis where it is regular: hours pass whatever clocks do, days and months
     go by the calendar of the zone.
@@ -489,19 +497,19 @@ def _frequency_and_times(
     *instants, wall = times.axes()
     for some in instants:
         try:
-            frequency = _frequency(rows_of_series, columns, some, path)
+            frequency = _frequency(rows_of_series, columns, some, place)
         except DataError:  # a series of days, over a change of its clock; or it is said below
             continue
         if frequency.within_a_day and all(
             (frequency.places(some.values[rows.rows]) >= 0).all() for rows in rows_of_series
         ):
             return frequency, some
-    return _frequency(rows_of_series, columns, wall, path), wall
+    return _frequency(rows_of_series, columns, wall, place), wall
 
 
-def _frequency(rows_of_series: list[_Rows], columns: Columns, times: Times, path: Path) -> Frequency:
+def _frequency(rows_of_series: list[_Rows], columns: Columns, times: Times, place: str) -> Frequency:
     if columns.frequency is not None:
-        return _named_frequency(columns.frequency, rows_of_series, columns, times, path)
+        return _named_frequency(columns.frequency, rows_of_series, columns, times, place)
     named: dict[str, tuple[Frequency, str]] = {}
     seen = set[tuple[int, int]]()
     for rows in rows_of_series:
@@ -514,15 +522,15 @@ def _frequency(rows_of_series: list[_Rows], columns: Columns, times: Times, path
             named.setdefault(str(step_of_rows), (step_of_rows, rows.name))
         elif len(rows.rows) > 2:
             series = {} if columns.series is None else {"series_column": columns.keys or (columns.series,)}
-            raise Question(_irregular(rows, columns, times, path), [{"rows_are_steps": (), **series}])
+            raise Question(_irregular(rows, columns, times, place), [{"rows_are_steps": (), **series}])
     if not named:
-        raise DataError(f"{path}: no series has the three times that show a frequency; name it with --frequency")
+        raise DataError(f"{place}: no series has the three times that show a frequency; name it with --frequency")
     for frequency, _ in named.values():
         if len(named) == 1 or all(_suits(frequency, times.values[rows.rows]) for rows in rows_of_series):
             return frequency
     (first, (_, one_name)), (second, (_, other)) = list(named.items())[:2]
     raise DataError(
-        f"{path}: series of unequal frequency: {one_name} has {first}, {other} has {second}; forecast them apart"
+        f"{place}: series of unequal frequency: {one_name} has {first}, {other} has {second}; forecast them apart"
     )
 
 
@@ -538,9 +546,9 @@ def _most_steps(times: np.ndarray) -> int:
     return _MAX_GAPS * len(times) + 1000
 
 
-def _named_frequency(name: str, rows_of_series: list[_Rows], columns: Columns, times: Times, path: Path) -> Frequency:
+def _named_frequency(name: str, rows_of_series: list[_Rows], columns: Columns, times: Times, place: str) -> Frequency:
     """The one that is asked for, where it is one of such times; of a name that may mean several, that of these."""
-    what = f"--frequency {name}: column {columns.time!r} of {path.name} holds {times.form}"
+    what = f"--frequency {name}: column {columns.time!r} of {Path(place).name} holds {times.form}"
     frequency, *others = named_alike(name)
     if times.form.kind == "numbers" and frequency.name != NUMBERS:
         raise DataError(f"{what}; give the step as a number, or write dates such as 2024-01-31")
@@ -556,9 +564,9 @@ def _named_frequency(name: str, rows_of_series: list[_Rows], columns: Columns, t
     return next(alike, frequency) if others else frequency.of_years(np.sort(times.order))
 
 
-def _irregular(rows: _Rows, columns: Columns, times: Times, path: Path) -> str:
+def _irregular(rows: _Rows, columns: Columns, times: Times, place: str) -> str:
     """The message on times without a regular grid."""
-    said, moments = f"{path}: series {rows.name}: its times are not on a regular grid", times.values[rows.rows]
+    said, moments = f"{place}: series {rows.name}: its times are not on a regular grid", times.values[rows.rows]
     if times.form.kind == "dates" and len(np.unique(moments.astype("datetime64[M]"))) == len(moments):
         return f"{said}; where each row is a month, write the first day of it"
     steps, counts = np.unique(np.diff(moments), return_counts=True)
@@ -574,27 +582,27 @@ def _irregular(rows: _Rows, columns: Columns, times: Times, path: Path) -> str:
 
 
 def _on_grid(
-    raw: _Rows, columns: Columns, times: Times, numbers: dict[str, np.ndarray], frequency: Frequency, path: Path
+    raw: _Rows, columns: Columns, times: Times, numbers: dict[str, np.ndarray], frequency: Frequency, place: str
 ) -> OneSeries:  # fmt: skip
     moments = times.values[raw.rows]
     places, length = frequency.places(moments), int(frequency.length(moments)) + 1
     if length > _most_steps(moments):
         raise DataError(
-            f"{path}: series {raw.name}: {len(moments):,} times lie on a grid of {length:,} ({frequency}); name "
+            f"{place}: series {raw.name}: {len(moments):,} times lie on a grid of {length:,} ({frequency}); name "
             "another step with --frequency"
         )
     off = np.flatnonzero((places < 0) | (np.diff(places, prepend=-1) == 0))
     if len(off):
         row, written = int(raw.rows[off[0]]), times.form.written(moments[off[:1]])[0]
         raise DataError(
-            f"{path}: row {row + 1}, column {columns.time!r}: {written} of series {raw.name} is not on the grid of its "
-            f"other times ({frequency})"
+            f"{place}: row {row + 1}, column {columns.time!r}: {written} of series {raw.name} is not on the grid of "
+            f"its other times ({frequency})"
         )
 
     if len(places) > 2 and np.diff(places).min() > 1:
         raise DataError(
-            f"{path}: series {raw.name}: no two of its times are one step apart ({frequency}): its own step is longer, "
-            "or not regular; name it with --frequency"
+            f"{place}: series {raw.name}: no two of its times are one step apart ({frequency}): its own step is "
+            "longer, or not regular; name it with --frequency"
         )
     grid, form = frequency.grid(moments), frequency.form(times.form)
 
@@ -610,14 +618,16 @@ def _on_grid(
     if changing.any():
         column = columns.fixed[int(changing.argmax())]
         row = int(raw.rows[int(other[:, int(changing.argmax())].argmax())])
-        raise DataError(f"{path}: row {row + 1}, column {column!r}: changes within series {raw.name}, which is --fixed")
+        raise DataError(
+            f"{place}: row {row + 1}, column {column!r}: changes within series {raw.name}, which is --fixed"
+        )
     absent = 0.0 if columns.absent == "zero" else np.nan
     return OneSeries(
         raw.name, grid, laid((raw.target,), absent)[:, 0], laid(columns.known), laid(columns.past), fixed[0], form
     )  # fmt: skip
 
 
-def _check_float32(raw: _Rows, numbers: np.ndarray, path: Path) -> None:
+def _check_float32(raw: _Rows, numbers: np.ndarray, place: str) -> None:
     """Check that float32 holds each value in units of any window, which are no less than the least step between two."""
     rows = raw.rows[~np.isnan(numbers[raw.rows])]
     off, steps = np.abs(numbers[rows] - np.median(numbers[rows])), np.abs(np.diff(numbers[rows]))
@@ -625,7 +635,7 @@ def _check_float32(raw: _Rows, numbers: np.ndarray, path: Path) -> None:
     if off.max() / least > FLOAT32 / len(rows):
         row = int(rows[off.argmax()])
         raise DataError(
-            f"{path}: row {row + 1}, column {raw.target!r}: {numbers[row]:g} does not fit float32 beside values of "
+            f"{place}: row {row + 1}, column {raw.target!r}: {numbers[row]:g} does not fit float32 beside values of "
             f"series {raw.name} that differ by {least:g}"
         )
 

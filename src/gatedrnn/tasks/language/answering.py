@@ -8,9 +8,10 @@ from transformers import PreTrainedTokenizerFast
 
 from gatedrnn.data import Lanes, RunningText
 from gatedrnn.data.corpus import read_corpus
-from gatedrnn.data.frames import Frame, OnDisk
+from gatedrnn.data.frames import Frame, NewData
 from gatedrnn.data.stream import tokenise_with
 from gatedrnn.errors import DataError, UsageError
+from gatedrnn.tables.files import Source
 from gatedrnn.tasks.language.read import EVALUATION_LENGTH
 from gatedrnn.tasks.language.scores import text_scores, token_losses
 from gatedrnn.training.finished import data_of
@@ -26,7 +27,7 @@ class TextAnswering(Answering):
 
     answers = "texts"
 
-    def predict(self, held: OnDisk, asked: Asked, baseline: str | None = None) -> Predicted:
+    def predict(self, new: NewData, asked: Asked, baseline: str | None = None) -> Predicted:
         raise DataError(
             "this is a language model, which predicts tokens and no labels; `gatedrnn evaluate` scores a text, "
             "`gatedrnn generate` writes one"
@@ -35,28 +36,28 @@ class TextAnswering(Answering):
     def read(self, file: Path, backend: str) -> Frame:
         raise DataError("a language model writes no table of predictions")
 
-    def score(self, split: str, held: OnDisk | None, asked: Asked) -> Scored:
+    def score(self, split: str, new: NewData | None, asked: Asked) -> Scored:
         if asked.label_column:
             raise UsageError("--label-column: a language model reads no labels; leave it out")
-        if held is not None and held.series is not None:
+        if new is not None and new.series is not None:
             raise UsageError("a language model is scored on a text, not on series")
-        column = asked.text_column or (None if held is None else held.text_column)
-        return score_run(self.path, split, None if held is None else held.file, column)
+        column = asked.text_column or (None if new is None else new.text_column)
+        return score_run(self.path, split, None if new is None else new.source, column)
 
 
-def score_run(path: Path, split: str, file: Path | None, text_column: str | None) -> Scored:
+def score_run(path: Path, split: str, source: Source | None, text_column: str | None) -> Scored:
     """Perplexity and bits per byte of a language model.
 
     Raises:
         DataError: no finished language model, no such split, or data that have changed since the run.
     """
     model, tokenizer = load_language_model(path)
-    text = _split_of(RunFolder(path), split) if file is None else _whole(tokenizer, file, text_column)
+    text = _split_of(RunFolder(path), split) if source is None else _whole(tokenizer, source, text_column)
     stream, losses = text.stream, token_losses(model, text)
     size = f"{stream.text_bytes:,} bytes, documents: {len(stream.starts):,}"
     ends = int((stream.tokens[1:] == tokenizer.eos_token_id).sum())
     return Scored(
-        run=path.name, cell=model.config.cell, source=split if file is None else file.name,
+        run=path.name, cell=model.config.cell, source=split if source is None else source.name,
         scores=text_scores(losses, stream.text_bytes),
         text_read=Text(
             size=size, vocabulary=len(tokenizer), tokens=stream.predictions, ends=ends,
@@ -73,8 +74,8 @@ def _split_of(folder: RunFolder, split: str) -> Lanes:
     return Lanes(part.stream, EVALUATION_LENGTH, part.resets)
 
 
-def _whole(tokenizer: PreTrainedTokenizerFast, file: Path, text_column: str | None) -> Lanes:
-    return Lanes(tokenise_with(tokenizer, read_corpus(file, text_column, None)), EVALUATION_LENGTH, False)
+def _whole(tokenizer: PreTrainedTokenizerFast, source: Source, text_column: str | None) -> Lanes:
+    return Lanes(tokenise_with(tokenizer, read_corpus(source, text_column, None)), EVALUATION_LENGTH, False)
 
 
 def _identity(tokenizer: PreTrainedTokenizerFast) -> str:

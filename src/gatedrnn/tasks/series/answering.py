@@ -6,9 +6,10 @@ from typing import Any, cast
 
 import numpy as np
 
-from gatedrnn.data.frames import OnDisk
+from gatedrnn.data.frames import NewData
 from gatedrnn.errors import DataError
 from gatedrnn.models.opening import Finished
+from gatedrnn.tables.files import Source, place_of
 from gatedrnn.tables.options import recorded_dialect
 from gatedrnn.tables.table import Table
 from gatedrnn.tasks.series.files import Reading, check_alike, check_float32, read_series
@@ -21,19 +22,19 @@ from gatedrnn.training.task import Asked
 class SeriesAnswering(LabelAnswering):
     """Rows are series, in a file as that of training or in memory."""
 
-    def rows(self, held: OnDisk, asked: Asked, *, labelled: bool) -> Rows:
-        if held.series is not None:
-            return rows_of_series(self.finished, held.series, held.labels)
-        if held.texts is not None:
+    def rows(self, new: NewData, asked: Asked, *, labelled: bool) -> Rows:
+        if new.series is not None:
+            return rows_of_series(self.finished, new.series, new.labels)
+        if new.text_column is not None:
             raise DataError("this model reads numbers, and these are texts; give what it was trained on")
         recorded = self.finished.model.config.series
         if recorded is None:
-            return super().rows(held, asked, labelled=labelled)
-        return _series_rows(self.finished, recorded, held.file, asked.label_column, asked.data_root, labelled)
+            return super().rows(new, asked, labelled=labelled)
+        return _series_rows(self.finished, recorded, new.source, asked.label_column, asked.data_root, labelled)
 
 
 def _series_rows(
-    finished: Finished, how: dict[str, Any], file: Path, label_column: Sequence[str], data_root: Path | None,
+    finished: Finished, how: dict[str, Any], source: Source, label_column: Sequence[str], data_root: Path | None,
     labelled: bool,
 ) -> Rows:  # fmt: skip
     """The series of a file, read as those of training; a row of the table that is written is the name of one."""
@@ -44,19 +45,20 @@ def _series_rows(
         "dialect": recorded_dialect(how),
     }
     reading = Reading(**recorded | ({} if not label_column else {"label_column": one_column(label_column)}))
-    series = read_series(file, reading, channels=how["channels"], labelled=labelled)
-    check_alike(series, how["channels"], how.get("rate"), how.get("unit"), str(file))
+    place = place_of(source)
+    series = read_series(source, reading, channels=how["channels"], labelled=labelled)
+    check_alike(series, how["channels"], how.get("rate"), how.get("unit"), place)
     config = finished.model.config
     if config.channel_means is not None and config.channel_deviations is not None:
-        check_float32(series, config.channel_means, config.channel_deviations, str(file))
+        check_float32(series, config.channel_means, config.channel_deviations, place)
     data = Table({series.column: series.places if series.names is None else series.names}, types=series.types)
     if (series.times is None) != (finished.model.config.gap_unit is None):
-        raise DataError(f"{file}: the model was trained on series at uneven times, or this file has them: not both")
+        raise DataError(f"{place}: the model was trained on series at uneven times, or this file has them: not both")
     gaps = None if series.times is None else [gaps_of(times) for times in series.times]
     notes = [note for note in (series.said, series.without_values()) if note]
     if finished.model.config.problem_type == "regression":
         return Rows(data, series.values, list(labels_as_numbers(series)) if labelled else None, notes, gaps)
-    labels = numbered(series.labels, series.places, finished.model.config, str(file)) if labelled else None
+    labels = numbered(series.labels, series.places, finished.model.config, place) if labelled else None
     return Rows(data, series.values, labels, notes, gaps)
 
 

@@ -8,10 +8,11 @@ from gatedrnn.data.files import LABEL_COLUMNS
 from gatedrnn.data.settings import Frames
 from gatedrnn.data.windows import first_beyond
 from gatedrnn.errors import DataError
-from gatedrnn.tables.files import read_table, reader
+from gatedrnn.tables.files import Source, read_table, reader
 from gatedrnn.tables.layout import numbered_columns
 from gatedrnn.tables.numbers import holds_words
 from gatedrnn.tables.options import AS_SHOWN, Decimal, DialectOptions, Fields, Order, Thousands
+from gatedrnn.tables.table import Table
 from gatedrnn.tasks.series.fields import LabelledSeries
 from gatedrnn.tasks.series.formats import FILE_COLUMNS, is_unnamed, read_curves, read_recordings, read_ts, read_unnamed
 from gatedrnn.tasks.series.measurements import holds_measurements, read_long, read_measurement_files, read_measurements
@@ -45,13 +46,13 @@ class Reading(NamedTuple):
 
 @reader
 def read_series(
-    path: Path, reading: Reading, *, channels: Sequence[str] | None = None, labelled: bool = True
+    source: Source, reading: Reading, *, channels: Sequence[str] | None = None, labelled: bool = True
 ) -> LabelledSeries:
-    """A file of series, by its ending and its columns.
+    """A file of series, by its ending and its columns, or a table of them.
 
     Args:
-        path: .ts, .ts.gz, or a CSV, TSV, JSON-lines or Parquet table; a CSV or TSV without names of columns has a row a
-            series, its class first.
+        source: .ts, .ts.gz, or a CSV, TSV, JSON-lines or Parquet table; a CSV or TSV without names of columns has a row
+            a series, its class first.
         reading: names of columns, and what recordings become.
         channels: those of training; None for training itself.
         labelled: whether every series must have a label; if not, labels are read where there are some.
@@ -59,41 +60,50 @@ def read_series(
     Raises:
         DataError: it cannot be read; row or line, and column, are named.
     """
-    columns = (reading.series_column, reading.time_column, reading.label_column)
-    of_long = [name for name in ("group", "weight_column") if getattr(reading, name) is not None]
-    if columns == (None, None, None) and not (reading.uneven or of_long) and is_unnamed(path):
-        return read_unnamed(path, reading.fields)
-    named = None if ".ts" in path.suffixes else named_files(path, reading.dialect)
-    if of_long and (".ts" in path.suffixes or named is not None):
-        raise DataError(f"{path}: --{of_long[0].replace('_', '-')} is for tables with a row a time; leave it out")
-    if ".ts" in path.suffixes or (named is not None and named.lower().endswith(".wav")):
-        for name in ("uneven", "missing", "decimal", "date_order"):
-            if getattr(reading, name):
-                raise DataError(f"{path}: --{name.replace('_', '-')} is for tables of times; leave it out")
-    if ".ts" in path.suffixes:
-        return read_ts(path, labelled=labelled)
+    if not isinstance(source, Table) and (found := _of_other_form(source, reading, channels, labelled)) is not None:
+        return found
+    data = read_table(source, reading.dialect)
     series, time, label, fields = reading.series_column, reading.time_column, reading.label_column, reading.fields
-    dialect = reading.dialect
-    if named is not None and named.lower().endswith(".wav"):
-        return read_recordings(
-            path, label, reading.frames, reading.data_root, labelled=labelled, dialect=dialect
-        )  # fmt: skip
-    if named is not None:
-        return read_measurement_files(
-            path, time, label, fields, channels, reading.data_root, labelled=labelled, dialect=dialect
-        )  # fmt: skip
-    data = read_table(path, dialect)
     if holds_measurements(data.column_names):
-        return read_measurements(path, series, time, label, fields, channels, labelled=labelled, dialect=dialect)
+        return read_measurements(data, series, time, label, fields, channels, labelled=labelled)
     values = [name for name in data.column_names if name != label and name.lower() not in LABEL_COLUMNS]
     numbers = [name for name in values if not holds_words(data[name], fields)]
     steps = numbers if reading.columns_are_steps else numbered_columns(data.column_names)
     if time is None and series is None and steps:
-        return read_curves(path, data, steps, label, fields, labelled=labelled)
+        return read_curves(data, steps, label, fields, labelled=labelled)
     return read_long(
-        path, series, time, label, fields, channels, uneven=reading.uneven, group=reading.group,
-        weight=reading.weight_column, labelled=labelled, dialect=dialect,
+        data, series, time, label, fields, channels, uneven=reading.uneven, group=reading.group,
+        weight=reading.weight_column, labelled=labelled,
     )  # fmt: skip
+
+
+def _of_other_form(
+    path: Path, reading: Reading, channels: Sequence[str] | None, labelled: bool
+) -> LabelledSeries | None:  # fmt: skip
+    """The series of a file that is no table with a row a time or a series: .ts, rows without names of columns, or a
+    table that names files; None of any other.
+    """
+    columns = (reading.series_column, reading.time_column, reading.label_column)
+    of_long = [name for name in ("group", "weight_column") if getattr(reading, name) is not None]
+    if columns == (None, None, None) and not (reading.uneven or of_long) and is_unnamed(path):
+        return read_unnamed(path, reading.fields)
+    is_ts = ".ts" in path.suffixes
+    named = None if is_ts else named_files(path, reading.dialect)
+    if not is_ts and named is None:
+        return None
+    of_sound = named is not None and named.lower().endswith(".wav")
+    of_times = ("uneven", "missing", "decimal", "date_order") if is_ts or of_sound else ()
+    for name in (*of_long, *(name for name in of_times if getattr(reading, name))):
+        what = "tables of times" if name in of_times else "tables with a row a time"
+        raise DataError(f"{path}: --{name.replace('_', '-')} is for {what}; leave it out")
+    if is_ts:
+        return read_ts(path, labelled=labelled)
+    data, label = read_table(path, reading.dialect), reading.label_column
+    if of_sound:
+        return read_recordings(path, data, label, reading.frames, reading.data_root, labelled=labelled)
+    return read_measurement_files(
+        path, data, reading.time_column, label, reading.fields, channels, reading.data_root, labelled=labelled
+    )
 
 
 def named_files(path: Path, dialect: DialectOptions = AS_SHOWN) -> str | None:

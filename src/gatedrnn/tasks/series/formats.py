@@ -22,9 +22,9 @@ from gatedrnn.data.files import LABEL_COLUMNS, labels_in_column
 from gatedrnn.data.settings import Frames
 from gatedrnn.errors import DataError, reason
 from gatedrnn.tables.dialect import SEPARATORS
-from gatedrnn.tables.files import column_of, fields_of, read_table, said_columns
-from gatedrnn.tables.numbers import LARGEST, SHOWN, is_number, number_of, numbers_of
-from gatedrnn.tables.options import AS_SHOWN, MISSING, PLAIN, DialectOptions, Fields
+from gatedrnn.tables.files import column_of, fields_of, said_columns
+from gatedrnn.tables.numbers import LARGEST, SHOWN, is_number, number_of, numbers_in_column, numbers_of
+from gatedrnn.tables.options import MISSING, PLAIN, Fields
 from gatedrnn.tables.table import Table, type_kept
 from gatedrnn.tasks.series.fields import LabelledSeries
 from gatedrnn.unpacking import BoundedGzip
@@ -199,15 +199,14 @@ def read_unnamed(path: Path, fields: Fields = PLAIN) -> LabelledSeries:
 
 
 def read_curves(
-    path: Path, data: Table, steps: list[str], label_column: str | None, fields: Fields = PLAIN, *,
+    data: Table, steps: list[str], label_column: str | None, fields: Fields = PLAIN, *,
     labelled: bool = True,
 ) -> LabelledSeries:  # fmt: skip
     """The series of a table with a row a series, whose columns are its steps: x_1, x_2 and so on. Missing values at the
     end of a row are no part of its series.
 
     Args:
-        path: the file.
-        data: its table.
+        data: the table.
         steps: the columns of steps.
         label_column: the column of labels; guessed if None.
         fields: how they are read.
@@ -216,29 +215,25 @@ def read_curves(
     Raises:
         DataError: a field is no number, or a row has no value or no label; row and column are named.
     """
-    place, names = str(path), [name for name in data.column_names if name not in steps]
+    place, names = data.place, [name for name in data.column_names if name not in steps]
     label = None
     if labelled or label_column in names or any(name.lower() in LABEL_COLUMNS for name in names):
         label = column_of(names, place, "label", label_column, LABEL_COLUMNS)
     labels, label_names = ([], None) if label is None else labels_in_column(data, place, label)
-    columns = [numbers_of(data.columns[name], partial(_place_in_row, path, name), fields) for name in steps]
+    columns = [numbers_in_column(data, name, fields) for name in steps]
     values = list[np.ndarray]()
     for row, numbers in enumerate(np.stack(columns, axis=1), start=1):
         seen = np.flatnonzero(~np.isnan(numbers))
         if not len(seen):
-            raise DataError(f"{path}: row {row}: there is no value in it")
+            raise DataError(f"{place}: row {row}: there is no value in it")
         values.append(numbers[: seen[-1] + 1, None])
     roles = {f"steps {steps[0]!r} to": steps[-1], "label": label}
     shown = [steps[-1], *names]
     return LabelledSeries(
         values, labels, label_names, ("0",), [f"row {row}" for row in range(1, len(values) + 1)],
-        {"name": path.name, "rows": len(values), "sha256": data.sha256}, types=data.types,
-        label_type=type_kept(data.types.get(label or "")), said=said_columns(path.name, roles, shown),
+        {"name": data.name, "rows": len(values), "sha256": data.sha256}, types=data.types,
+        label_type=type_kept(data.types.get(label or "")), said=said_columns(data.name, roles, shown),
     )  # fmt: skip
-
-
-def _place_in_row(path: Path, column: str, row: int) -> str:
-    return f"{path}: row {row + 1}, column {column!r}"
 
 
 def _place(path: Path, line: int, field: int) -> str:
@@ -259,15 +254,14 @@ FLOOR = 1e-6
 
 
 def read_recordings(
-    path: Path, label_column: str | None, frames: Frames, data_root: Path | None = None, *, labelled: bool = True,
-    dialect: DialectOptions = AS_SHOWN,
+    path: Path, data: Table, label_column: str | None, frames: Frames, data_root: Path | None = None, *,
+    labelled: bool = True,
 ) -> LabelledSeries:  # fmt: skip
     """The recordings that a table names, a row each; see `named_file`.
 
     Raises:
         DataError: a file is missing, broken or of another rate than the first; the row is named.
     """
-    data = read_table(path, dialect)
     column = column_of(data.column_names, str(path), "file", None, FILE_COLUMNS)
     labels, names, label = list[str](), None, None
     if labelled or any(name.lower() in LABEL_COLUMNS for name in data.column_names):

@@ -16,34 +16,31 @@ from gatedrnn.tables.files import (
     column_of,
     names_in_column,
     read_csv,
-    read_table,
     said_columns,
     without_row_numbers,
 )
-from gatedrnn.tables.numbers import numbers_of
-from gatedrnn.tables.options import AS_SHOWN, PLAIN, DialectOptions, Fields
+from gatedrnn.tables.keys import SERIES_COLUMNS
+from gatedrnn.tables.numbers import numbers_in_column, numbers_of
+from gatedrnn.tables.options import PLAIN, Fields
 from gatedrnn.tables.table import Table, type_kept
 from gatedrnn.tables.time_columns import TIME_COLUMNS, with_time_column
-from gatedrnn.tables.times import Times, read_times
+from gatedrnn.tables.times import check_rising, read_times, times_in_column
 from gatedrnn.tasks.series.fields import LabelledSeries
 from gatedrnn.tasks.series.formats import FILE_COLUMNS, named_file
 
-SERIES_COLUMNS = ("unique_id", "id", "series", "series_id", "case", "record", "recordid")
-
 
 def read_long(
-    path: Path, series_column: str | None = None, time_column: str | None = None, label_column: str | None = None,
+    data: Table, series_column: str | None = None, time_column: str | None = None, label_column: str | None = None,
     fields: Fields = PLAIN, channels: Sequence[str] | None = None, *, uneven: bool = False, labelled: bool = True,
-    dialect: DialectOptions = AS_SHOWN, group: str | None = None, weight: str | None = None,
+    group: str | None = None, weight: str | None = None,
 ) -> LabelledSeries:  # fmt: skip
-    """The series of a CSV, TSV, JSON-lines or Parquet file; all columns but series, time, label and those that count
+    """The series of a table with a row a time; all columns but series, time, label and those that count
     the rows are channels.
 
     Args:
         fields: how they are read.
         channels: those of training, which are kept even if they count the rows here.
         uneven: keep the times of steps.
-        dialect: how CSV and TSV files are written.
         group: column of what belongs together, which is no channel; only training must have it.
         weight: column of what each series counts, likewise.
 
@@ -51,7 +48,7 @@ def read_long(
         DataError: a column is missing, a time is doubled, a value is no number, or a series has several labels or
             groups; the row and the column are named.
     """
-    data, place = read_table(path, dialect), str(path)
+    place = data.place
     named = any(name.lower() in SERIES_COLUMNS for name in data.column_names)
     again = [name for name in data.column_names if len({*map(str, data[name])}) < len(data)]
     series = column_of(
@@ -70,33 +67,33 @@ def read_long(
     if expected is not None and {*channels} == {*expected}:
         channels = list(expected)  # columns are read by name, in whatever order they stand
     if not channels:
-        raise DataError(f"{path}: no column is left for values beside {series} and {time}")
+        raise DataError(f"{place}: no column is left for values beside {series} and {time}")
     if not len(data):
-        raise DataError(f"{path}: there are columns but no rows")
+        raise DataError(f"{place}: there are columns but no rows")
     labels, names = ([], None) if label is None else labels_in_column(data, place, label)
-    times = times_in_column(path, data, time, fields)
-    table = np.stack([numbers_in_column(path, data, name, fields) for name in channels], axis=1)
+    times = times_in_column(data, time, fields.date_order)
+    table = np.stack([numbers_in_column(data, name, fields) for name in channels], axis=1)
     rows: dict[str, list[int]] = {}
     groups = names_in_column(data, place, group, "group") if group in data.column_names else []
-    weights = numbers_in_column(path, data, weight, fields).tolist() if weight in data.column_names else []
+    weights = numbers_in_column(data, weight, fields).tolist() if weight in data.column_names else []
     of_series = ((labels, label, "labels"), (groups, group, "groups"), (weights, weight, "weights"))
     for row, name in enumerate(names_in_column(data, place, series)):
         indices = rows.setdefault(name, [])
         for target, column, what in of_series:
             if target and indices and target[indices[0]] != target[row]:
                 both = f"{target[indices[0]]} and {target[row]}"
-                raise DataError(f"{path}: row {row + 1}, column {column!r}: series {name} has the {what} {both}")
+                raise DataError(f"{place}: row {row + 1}, column {column!r}: series {name} has the {what} {both}")
         indices.append(row)
     said = ""
     for name, indices in rows.items():
         if (np.diff(times.order[indices]) < np.zeros(1, np.diff(times.order).dtype)).any():
             indices.sort(key=times.order.__getitem__)
             said = " Rows are put in the order of time."
-        check_rising(path, data, time, times, name, np.array(indices))
+        check_rising(data, time, times, name, np.array(indices))
     if not uneven and any(map(_are_uneven, (times.hours()[indices] for indices in rows.values()))):
         said += " Times are uneven, and steps are read as equally far apart: --uneven reads how far."
     own_labels = [labels[indices[0]] for indices in rows.values()] if labels else []
-    source: dict[str, Json] = {"name": path.name, "rows": len(rows), "sha256": data.sha256}
+    source: dict[str, Json] = {"name": data.name, "rows": len(rows), "sha256": data.sha256}
     places = [f"{series} {name}" for name in rows]
     hours = times.hours()
     gaps = [hours[indices] for indices in rows.values()] if uneven else None
@@ -112,7 +109,7 @@ def read_long(
         groups=[groups[row] for row in first] if groups else None,
         weights=np.array([weights[row] for row in first]) if weights else None, starts=times.order[first],
         types=data.types, label_type=type_kept(data.types.get(label or "")),
-        said=said_columns(path.name, roles, data.column_names, left_out) + said,
+        said=said_columns(data.name, roles, data.column_names, left_out) + said,
     )  # fmt: skip
 
 
@@ -125,29 +122,6 @@ def _are_uneven(hours: np.ndarray) -> bool:
 
 _UNEVEN = 0.05
 """The part of the typical step by which steps of even times differ at most."""
-
-
-def check_rising(path: Path, data: Table, column: str, times: Times, series: str, rows: np.ndarray) -> None:
-    """Check that no two rows of a series, which are in the order of time, have one time.
-
-    Raises:
-        DataError: two have, which are named.
-    """
-    again = np.flatnonzero(times.order[rows][1:] == times.order[rows][:-1])
-    if len(again):
-        first, second = sorted(int(row) + 1 for row in rows[again[0] : again[0] + 2])
-        twice = data[column][second - 1]
-        raise DataError(f"{path}: rows {first} and {second}, column {column!r}: series {series} has {twice} twice")
-
-
-def numbers_in_column(path: Path, data: Table, column: str, fields: Fields) -> np.ndarray:
-    """(rows,), float64; as `numbers_of`."""
-    return numbers_of(data.columns[column], lambda row: f"{path}: row {row + 1}, column {column!r}", fields)
-
-
-def times_in_column(path: Path, data: Table, column: str, fields: Fields) -> Times:
-    """Read the times of a column, as `read_times` does."""
-    return read_times(data[column], lambda row: f"{path}: row {row + 1}, column {column!r}", fields.date_order)
 
 
 _PARAMETER_COLUMNS = ("parameter", "variable", "channel", "feature", "item", "signal")
@@ -175,9 +149,8 @@ def holds_measurements(columns: Sequence[str]) -> bool:
 
 
 def read_measurements(
-    path: Path, series_column: str | None = None, time_column: str | None = None, label_column: str | None = None,
+    data: Table, series_column: str | None = None, time_column: str | None = None, label_column: str | None = None,
     fields: Fields = PLAIN, channels: Sequence[str] | None = None, *, labelled: bool = True,
-    dialect: DialectOptions = AS_SHOWN,
 ) -> LabelledSeries:  # fmt: skip
     """The series of one table with the columns series, time, parameter, value and, in every row, the series' label.
 
@@ -189,10 +162,9 @@ def read_measurements(
         DataError: a column is missing, a field is no time or no number, a parameter is none of the channels, or a
             series has several labels or nothing measured; row and column are named.
     """
-    data, place = read_table(path, dialect), str(path)
-    names = data.column_names
+    place, names = data.place, data.column_names
     if not len(data):
-        raise DataError(f"{path}: there are columns but no rows")
+        raise DataError(f"{place}: there are columns but no rows")
     series = column_of(names, place, "series", series_column, SERIES_COLUMNS)
     label = None
     if labelled or label_column in names or any(name.lower() in LABEL_COLUMNS for name in names):
@@ -204,7 +176,7 @@ def read_measurements(
         indices = rows.setdefault(name, [])
         if labels and indices and labels[indices[0]] != labels[row]:
             both = f"{labels[indices[0]]} and {labels[row]}"
-            raise DataError(f"{path}: row {row + 1}, column {label!r}: series {name} has the labels {both}")
+            raise DataError(f"{place}: row {row + 1}, column {label!r}: series {name} has the labels {both}")
         indices.append(row)
     each = {
         f"{series} {name}": MeasuredSeries(
@@ -214,9 +186,9 @@ def read_measurements(
         for name, indices in rows.items()
     }  # fmt: skip
     own_labels = [labels[indices[0]] for indices in rows.values()] if labels else []
-    source: dict[str, Json] = {"name": path.name, "rows": len(rows), "sha256": data.sha256}
+    source: dict[str, Json] = {"name": data.name, "rows": len(rows), "sha256": data.sha256}
     assembled = _assembled(dict.fromkeys(each, place), each, own_labels, label_names, channels, source)
-    said = said_columns(path.name, {"series": series, **roles, "label": label}, names)
+    said = said_columns(data.name, {"series": series, **roles, "label": label}, names)
     return replace(
         assembled, unit=unit, column=series, names=list(rows), said=said + assembled.said, types=data.types,
         label_type=type_kept(data.types.get(label or "")),
@@ -224,9 +196,8 @@ def read_measurements(
 
 
 def read_measurement_files(
-    path: Path, time_column: str | None = None, label_column: str | None = None, fields: Fields = PLAIN,
+    path: Path, data: Table, time_column: str | None = None, label_column: str | None = None, fields: Fields = PLAIN,
     channels: Sequence[str] | None = None, data_root: Path | None = None, *, labelled: bool = True,
-    dialect: DialectOptions = AS_SHOWN,
 ) -> LabelledSeries:  # fmt: skip
     """The series of a table that names a file for each (see `named_file`), with the columns time, parameter
     and value, separated by commas; the label stands in the table.
@@ -234,7 +205,7 @@ def read_measurement_files(
     Args, raises:
         As `read_measurements`; DataError for a file that is missing or elsewhere, too.
     """
-    data, place = read_table(path, dialect), str(path)
+    place = data.place
     column = column_of(data.column_names, place, "file", None, FILE_COLUMNS)
     labels, label_names, label = list[str](), None, None
     if labelled or any(name.lower() in LABEL_COLUMNS for name in data.column_names):

@@ -5,13 +5,12 @@ from typing import cast
 import numpy as np
 
 from gatedrnn.data.files import with_names
-from gatedrnn.data.frames import OnDisk
+from gatedrnn.data.frames import NewData
 from gatedrnn.data.labels import as_trained, check_as_many, tags_in_column, words_in_column
 from gatedrnn.errors import DataError
 from gatedrnn.records import Json
-from gatedrnn.tables.files import read_table, said_columns
+from gatedrnn.tables.files import place_of, read_table, said_columns
 from gatedrnn.tables.options import recorded_dialect
-from gatedrnn.tables.table import Table
 from gatedrnn.tasks.tagging.read import encode_words, step_labels
 from gatedrnn.training.answering import LabelAnswering
 from gatedrnn.training.predict import (
@@ -30,24 +29,21 @@ from gatedrnn.training.task import Asked
 class TagAnswering(LabelAnswering):
     """Rows are lists of words, and each prediction is a list with an entry a word."""
 
-    def rows(self, held: OnDisk, asked: Asked, *, labelled: bool) -> Rows:
-        finished, place, notes = self.finished, held.name, list[str]()
+    def rows(self, new: NewData, asked: Asked, *, labelled: bool) -> Rows:
+        finished, place, notes = self.finished, place_of(new.source), list[str]()
         tokenizer, config = finished.tokenizer, finished.model.config
         assert tokenizer is not None
-        if held.series is not None:
+        if new.series is not None:
             raise DataError("this model was not trained on series of numbers; give what it reads")
-        column = asked.text_column or held.text_column
-        if held.texts is not None:
-            data = Table({str(column): held.texts})
-        else:
-            data = read_table(held.file, recorded_dialect(tokenizer.init_kwargs))
+        column = asked.text_column or new.text_column
+        data = read_table(new.source, recorded_dialect(tokenizer.init_kwargs))
         if not len(data):
             raise DataError(f"{place}: there are columns but no rows")
         recorded = recorded_column(tokenizer, "text_column", "text")
         data = data if column is not None else with_names(data, place, recorded)
         column = column_to_read(data, place, "text", column, [recorded])
         words = words_in_column(data, place, column)
-        inputs, firsts = encode_words(tokenizer, words, tokenizer.model_max_length, held.file.name, notes)
+        inputs, firsts = encode_words(tokenizer, words, tokenizer.model_max_length, data.name, notes)
         begins = [
             np.pad(first, (0, len(row) - len(first)), constant_values=-1)
             for first, row in zip(firsts, words, strict=True)
@@ -63,7 +59,7 @@ class TagAnswering(LabelAnswering):
                 check_known([tag for tag in row_tags if tag != str(IGNORED)], names, f"{place}: row {row}")
             every = step_labels(tags, names, inputs, firsts)
             labels = [label[: len(tokens)] for label, tokens in zip(every, inputs, strict=True)]
-        said = said_columns(held.file.name, roles, data.column_names)
+        said = said_columns(data.name, roles, data.column_names)
         return Rows(data, inputs, labels, [said, *notes], words=begins)
 
     def predicted(self, rows: Rows) -> Predicted:
