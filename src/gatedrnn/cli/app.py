@@ -260,7 +260,7 @@ def _commands_that_answer(question: Question, tokens: Sequence[str]) -> list[str
     ]
 
 
-_MAX_COMMANDS = 4
+_MAX_COMMANDS = 6
 """Commands that are shown for all answers; of more answers, one for each flag."""
 
 

@@ -139,6 +139,23 @@ class Frequency:
                 f"a step of {self} ends too far from {times[0]} to be written; give a shorter one"
             ) from error
 
+    def floor(self, times: np.ndarray) -> np.ndarray:
+        """The begin of the step in which each time lies; of steps that are named by their end, such as ME, that end.
+
+        Example:
+            >>> str(Frequency("MS").floor(np.array(["2024-02-29T12:30"], "datetime64[ns]"))[0])[:10]
+            '2024-02-01'
+        """
+        step = self.step if self.name == NUMBERS else self.nanoseconds
+        if isinstance(step, int) or (step and times.dtype.kind == "f"):
+            whole = times if self.name == NUMBERS else times.astype(np.int64)
+            return np.asarray(np.floor_divide(whole, step) * step).astype(times.dtype)
+        days, rows = np.unique(times.astype("datetime64[D]"), return_inverse=True)
+        offset, moments = _offset(self.name), map(pd.Timestamp, days)
+        ends = self.name.partition("-")[0].lstrip("0123456789").endswith("E")
+        begins = [offset.rollforward(moment) if ends else offset.rollback(moment) for moment in moments]
+        return np.array(begins, "datetime64[ns]")[rows]
+
     def after(self, times: np.ndarray, steps: int) -> np.ndarray:
         """The `steps` times that follow the last of some.
 
@@ -247,6 +264,21 @@ def frequency_of(times: np.ndarray) -> Frequency | None:
         (candidate for candidate in kinds[times.dtype.kind](times) if (candidate.places(times) >= 0).all()), None
     )
     return None if frequency is None else frequency.of_years(times)
+
+
+_GATHERED = ("min", "15min", "h", "D", "W-MON", "MS")
+"""Steps that uneven times may be gathered in."""
+_MIN_FILLED, _MIN_GATHERED = 0.8, 20
+"""The part of the steps that has times, at least, and the steps that are enough to forecast."""
+
+
+def frequency_to_gather(times: np.ndarray) -> str:
+    """The shortest usual step of which most have one of some uneven dates, which are in order; D if there is none."""
+    for name in _GATHERED:
+        begins = np.unique(Frequency(name).floor(times))
+        if len(begins) >= _MIN_GATHERED and len(begins) >= _MIN_FILLED * len(Frequency(name).grid(begins)):
+            return name
+    return "D"
 
 
 def _of_whole_numbers(times: np.ndarray) -> Iterator[Frequency]:

@@ -1,7 +1,8 @@
 """Questions on a table: all are asked at once, with its first rows."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar
+from functools import reduce
+from typing import TypeAlias, TypeVar, cast
 
 from gatedrnn.errors import DataError, Question, typed
 from gatedrnn.tables.table import Table
@@ -22,18 +23,19 @@ def ask_at_once(read: Callable[[Mapping[str, Sequence[str]]], Read]) -> Read:
         Question: of what the table does not tell.
         DataError: it cannot be read.
     """
-    questions, answers = list[Question](), dict[str, Sequence[str]]()
+    questions, answers = list[Question](), cast(Answers, {})
     while True:
         try:
             table = read(answers)
         except Question as question:
-            first = question.answers[0]
+            if not question.answers and not questions:
+                raise
+            first = question.answers[0] if question.answers else {}
             given = {*first} <= {*answers} and all({*values} <= {*answers[name]} for name, values in first.items())
             if given or question.asked in (one.asked for one in questions):
                 break  # its answer did not help
             questions.append(question)
-            for name, values in first.items():
-                answers[name] = [*answers.get(name, ()), *values] if name == "missing" else values
+            answers = _together(answers, first)
         except DataError:
             if not questions:
                 raise
@@ -45,7 +47,22 @@ def ask_at_once(read: Callable[[Mapping[str, Sequence[str]]], Read]) -> Read:
     if len(questions) == 1:
         raise questions[0]
     asked = "; ".join(f"{one.asked} ({' or '.join(map(typed, one.answers))})" for one in questions)
-    raise Question(asked, [answers], questions[0].rows)
+    commands = [answers]
+    for number, one in enumerate(questions):  # one question is answered otherwise, the others as before
+        before, after = ([other.answers[0] for other in some] for some in (questions[:number], questions[number + 1 :]))
+        commands += [reduce(_together, [*before, other, *after]) for other in one.answers[1:]]
+    joint = Question(asked, commands[:1], questions[0].rows)
+    joint.answers = commands
+    raise joint
+
+
+Answers: TypeAlias = Mapping[str, Sequence[str]]
+
+
+def _together(answers: Answers, others: Answers) -> Answers:
+    """Answers to two questions; of a setting that both give the later, but words for missing values of both."""
+    missing = [*answers.get("missing", ()), *others.get("missing", ())]
+    return {**answers, **others} | ({"missing": missing} if missing else {})
 
 
 def first_rows(table: Table) -> list[str]:

@@ -33,6 +33,9 @@ FORECASTS = {
     "series.csv": table(
         "ds,shop,town,y", DAYS[:45] * 2, ["a"] * 45 + ["b"] * 45, ["p"] * 22 + ["q"] * 45 + ["p"] * 23, WAVE
     ),
+    "uneven.csv": table(
+        "paid,y", [str(np.datetime64("2024-01-01T08:00:07", "s") + n**2 * 79) for n in range(90)], WAVE
+    ),
     "known-ahead.csv": table("ds,y,temperature", DAYS, [*WAVE[:80], *[""] * 10], WAVE[::-1]),
 }  # fmt: skip
 
@@ -73,7 +76,10 @@ def test_all_questions_on_a_table_are_asked_at_once_and_answered_together(tmp_pa
               ["892", *(f"1.{n}" for n in range(101, 190))], separator=";")
     )  # fmt: skip
     question = asked(path)
-    assert question.answers == [{"time_column": ["ordered"], "decimal": ["."]}]
+    assert question.answers == [
+        {"time_column": [time], "decimal": [mark]}
+        for time, mark in (("ordered", "."), ("shipped", "."), ("ordered", ","))
+    ]
     assert "--time-column ordered or --time-column shipped" in str(question)
     assert question.rows[0].split() == ["ordered", "shipped", "y"] and len(question.rows) == 4
     read = read_tables(ForecastSettings(task="forecast", train_file=path, **as_settings(typed(question.answers[0]))))

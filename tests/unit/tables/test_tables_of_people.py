@@ -373,15 +373,34 @@ def test_curves_over_wavelengths_with_decimal_commas_and_units_have_a_class(tmp_
         assert read_series(path, Reading()).values[1][:2, 0].tolist() == [0.1, 0.11]
 
 
-def test_irregular_times_of_several_series_are_steps_of_each(tmp_path):
+def test_uneven_times_of_several_series_are_steps_of_each_or_gathered_in_steps(tmp_path):
     rng = np.random.default_rng(0)
     times = [str(DAYS[0] + pd.Timedelta(f"{seconds:.3f}s")) for seconds in np.cumsum(rng.uniform(1, 900, 120))]
     path = written(tmp_path, pd.DataFrame({"entity": ["a", "b"] * 60, "changed": times, "state": WAVE[:120]}))
     answered = {"rows_are_steps": True, "series": "entity"}
-    refused("give --rows-are-steps --series-column entity", read, path, series="entity")
+    asked = "give --frequency 15min --duplicates mean or .* or --rows-are-steps --series-column entity"
+    refused(asked, read, path, series="entity")
     table = read(path, **answered)
     assert [(one.name, len(one.values)) for one in table.series] == [("a", 60), ("b", 60)]
     assert (table.series[1].values == WAVE[1:120:2]).all()
+    gathered = read(path, series="entity", frequency="h", duplicates="sum")
+    hours = pd.Series(WAVE[1:120:2], pd.DatetimeIndex(times[1::2])).resample("h").sum(min_count=1)
+    assert (
+        gathered.series[1].times == hours.index
+    ).all() and "Of the rows within a step of h, the sum" in gathered.said
+    np.testing.assert_allclose(gathered.series[1].values, hours)
+
+
+def test_orders_with_a_time_of_day_are_summed_by_days_of_their_own_clock(tmp_path):
+    stamps = pd.date_range("2024-03-01", periods=900, freq="101min", tz="Europe/Berlin")
+    frame = pd.DataFrame({"paid": stamps.strftime("%Y-%m-%d %H:%M:%S%z"), "total": np.arange(900) % 7})
+    path = written(tmp_path, frame)
+    table = read(path, frequency="D", duplicates="sum", absent="zero")
+    days = pd.Series(frame.total.to_numpy(), stamps).resample("D").sum()
+    assert table.series[0].form.written(table.series[0].times[:2]) == ["2024-03-01", "2024-03-02"]
+    assert len(days) == 64 and (table.series[0].values[:-1] == days[:-1]).all(), "the last day is not over"
+    months = read(path, frequency="MS", duplicates="mean")
+    np.testing.assert_allclose(months.series[0].values, pd.Series(frame.total.to_numpy(), stamps).resample("MS").mean())
 
 
 def test_a_note_in_a_folder_of_tables_is_none_of_them(tmp_path):

@@ -26,7 +26,7 @@ from gatedrnn.tables.files import (
     said_columns,
     without_row_numbers,
 )
-from gatedrnn.tables.frequency import NUMBERS, Frequency, frequency_of, named_alike
+from gatedrnn.tables.frequency import NUMBERS, Frequency, frequency_of, frequency_to_gather, named_alike
 from gatedrnn.tables.keys import SERIES_COLUMNS, find_keys, with_key_column
 from gatedrnn.tables.layout import has_no_times, times_as_rows, with_steps
 from gatedrnn.tables.numbers import holds_flags, holds_words, numbers_in_column, sentinels_of
@@ -221,6 +221,7 @@ def _read(data: Table, columns: Columns) -> SeriesTable:
     }
     measured = _sentence_on_sentinels(of_numbers)
     times, zoned = _in_zone(data, columns, times, place)
+    times, gathered = _gathered(columns, times)
     rows_of_series = _rows(data, columns, times, of_numbers)
     rows_of_series, unmeasured = _measured_rows(rows_of_series, of_numbers, place)
     said = (
@@ -233,7 +234,9 @@ def _read(data: Table, columns: Columns) -> SeriesTable:
     series, partial = _without_partial_step(series, columns)
     ragged = _ragged_ends(series, columns, frequency, data, place) if columns.series is None and guessed else ""
     said += "".join(
-        f" {sentence}" for sentence in (turned, counted, measured, zoned, unmeasured, partial, ragged) if sentence
+        f" {sentence}"
+        for sentence in (turned, counted, measured, zoned, gathered, unmeasured, partial, ragged)
+        if sentence
     )
     others = [name for name in data.column_names if name not in (columns.series, columns.time, *columns.keys)]
     names, left_out = without_row_numbers(data, others, list(of_numbers))
@@ -338,6 +341,26 @@ _MAX_BLANK = 0.2
 """The part of the rows, at most, that lack the name of their series by mistake."""
 
 
+def _gathered(columns: Columns, times: Times) -> tuple[Times, str]:
+    """Dates that lie within steps of a frequency that is asked for, with the rows of a step in one: at its begin; and a
+    sentence on it. Times on the grid of the frequency stay.
+    """
+    if columns.frequency is None or columns.duplicates is None or times.form.kind != "dates":
+        return times, ""
+    frequency, *others = named_alike(columns.frequency)
+    base = times.order if frequency.within_a_day else times.values
+    off = base - frequency.floor(base)
+    if any(len(np.unique(base - alike.floor(base))) == 1 for alike in (frequency, *others)):
+        return times, ""
+    row = {"first": "the first row", "last": "the last row", "mean": "the mean", "sum": "the sum"}[columns.duplicates]
+    said = f"Of the rows within a step of {frequency}, {row} counts."
+    instants = None if times.instants is None else times.instants - off
+    if frequency.within_a_day:
+        return Times(times.values - off, times.form, instants), said
+    form = replace(times.form, hours=False, decimals=0, zone=None)
+    return Times(times.values - off, form), said
+
+
 def _come_again(times: Times) -> bool:
     return len(np.unique(times.order)) < len(times.order)
 
@@ -380,7 +403,23 @@ def _answers_for_doubled_times(data: Table, columns: Columns, times: Times) -> l
         used = (columns.time, *columns.target, *columns.known, *columns.past, *columns.fixed)
         keys = find_keys(data, "", [name for name in data.column_names if name not in used], times.order)
     named = [] if keys in (None, columns.series) else [{"series_column": keys.split(",")}]
+    if times.form.kind == "dates" and not named and _are_uneven(np.unique(times.values)):
+        return _answers_for_uneven_times(times.values)
     return [*named, *({"duplicates": [row]} for row in get_args(Duplicates))]
+
+
+def _are_uneven(moments: np.ndarray) -> bool:
+    step = frequency_of(moments)
+    return step is None or step.length(moments) > _most_steps(moments)
+
+
+def _answers_for_uneven_times(moments: np.ndarray) -> list[Mapping[str, Sequence[str]]]:
+    """The settings that gather dates in steps: measurements by their mean, amounts by their sum."""
+    step = frequency_to_gather(np.unique(moments))
+    return [
+        {"frequency": [step], "duplicates": ["mean"]},
+        {"frequency": [step], "duplicates": ["sum"], "absent": ["zero"]},
+    ]
 
 
 def _one_a_time(
@@ -522,7 +561,9 @@ def _frequency(rows_of_series: list[_Rows], columns: Columns, times: Times, plac
             named.setdefault(str(step_of_rows), (step_of_rows, rows.name))
         elif len(rows.rows) > 2:
             series = {} if columns.series is None else {"series_column": columns.keys or (columns.series,)}
-            raise Question(_irregular(rows, columns, times, place), [{"rows_are_steps": (), **series}])
+            steps = {"rows_are_steps": (), **series}
+            by_step = _answers_for_uneven_times(times.values[rows.rows]) if times.form.kind == "dates" else []
+            raise Question(_irregular(rows, columns, times, place), [*by_step, steps])
     if not named:
         raise DataError(f"{place}: no series has the three times that show a frequency; name it with --frequency")
     for frequency, _ in named.values():
@@ -574,10 +615,9 @@ def _irregular(rows: _Rows, columns: Columns, times: Times, place: str) -> str:
         ratios = np.diff(moments) / steps[counts.argmax()]
         step = int(np.abs(ratios - np.rint(ratios)).argmax())
     before, after = times.form.written(moments[step : step + 2])
-    such = "" if times.form.kind == "numbers" else ", such as h or D"
     return (
         f"{said}: row {rows.rows[step + 1] + 1}, column {columns.time!r}, has {after} after {before}, which is no "
-        f"whole number of the most frequent step; mend it, name the step with --frequency{such}, or read rows as steps"
+        "whole number of the most frequent step"
     )
 
 
@@ -586,18 +626,19 @@ def _on_grid(
 ) -> OneSeries:  # fmt: skip
     moments = times.values[raw.rows]
     places, length = frequency.places(moments), int(frequency.length(moments)) + 1
+    by_step = _answers_for_uneven_times(moments) if times.form.kind == "dates" else []
     if length > _most_steps(moments):
-        raise DataError(
+        raise Question(
             f"{place}: series {raw.name}: {len(moments):,} times lie on a grid of {length:,} ({frequency}); name "
-            "another step with --frequency"
-        )
+            "another step with --frequency", by_step,
+        )  # fmt: skip
     off = np.flatnonzero((places < 0) | (np.diff(places, prepend=-1) == 0))
     if len(off):
         row, written = int(raw.rows[off[0]]), times.form.written(moments[off[:1]])[0]
-        raise DataError(
+        raise Question(
             f"{place}: row {row + 1}, column {columns.time!r}: {written} of series {raw.name} is not on the grid of "
-            f"its other times ({frequency})"
-        )
+            f"its other times ({frequency})", [{"duplicates": [row_of]} for row_of in get_args(Duplicates) if by_step],
+        )  # fmt: skip
 
     if len(places) > 2 and np.diff(places).min() > 1:
         raise DataError(
