@@ -68,6 +68,8 @@ def files(tmp_path_factory):
     write_lines(folder / "films.jsonl", [{"text": row["text"], "genres": row["genres"]} for row in films(100)])
     write_lines(folder / "tagged.jsonl", sentences(100))
     genres = "".join(f"film {i},{i % 2},{i % 3 == 0:d}\n" for i in range(100))
+    events = [(case, event) for case in range(40) for event in ("order", "pay", "ship", *["return"] * (case % 2))]
+    (folder / "log.csv").write_text("case,event\n" + "".join(f"o{case},{event}\n" for case, event in events))
     (folder / "genres.csv").write_text("text,war,comic\n" + genres)
     (folder / "scores.csv").write_text("text,score\n" + "".join(f"film {i},{i / 7}\n" for i in range(100)))
     hours = [f"2024-01-{1 + i // 24:02d} {i % 24:02d}:00,{10 + 3 * (i % 24) + i % 7}\n" for i in range(300)]

@@ -50,7 +50,9 @@ MIN_WORDS, MIN_ROWS, MAX_LABELS = 3, 3, 200
 TEXT_COLUMNS = ("text", "document", "sentence", "review", "content", "comment", "body")
 
 
-LABEL_COLUMNS = ("label", "labels", "class", "category", "target", "sentiment")
+LABEL_COLUMNS = (
+    "label", "labels", "class", "category", "target", "sentiment", "klasse", "kategorie", "레이블", "라벨", "분류",
+)  # fmt: skip
 _NUMBER_COLUMNS = ("label", "target", "score", "rating", "stars", "value", "price", "number", "y")
 _WORD_COLUMNS = ("tokens", "words")
 _TAG_COLUMNS = ("tags", "ner_tags", "pos_tags", "labels", "label")
@@ -298,7 +300,7 @@ def with_names(data: Table, place: str, like: str | None = None) -> Table:
     others = [name for name in names if name not in texts]
     labels = [name for name in others if name in data[name] and holds_labels(data[name])]
     alike = all(name in labels or is_number(name) for name in others)
-    if not texts or not labels or not alike:
+    if not texts or not others or not alike:
         return data
     LOG.warning("%s: the first line is a row, so that its columns are called 'column 1', 'column 2' …", place)
     return data.without_header()

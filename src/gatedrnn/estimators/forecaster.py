@@ -342,7 +342,7 @@ class Forecaster(GatedEstimator):
             rows[time] += times[1:]
             rows["origin"] += [times[0]] * config.horizon
             rows["actual"] += one.values[origin : origin + config.horizon].tolist()
-        target = columns.target[0] if columns.series is not None or len(columns.target) == 1 else "forecast"
+        target = columns.target[0] if len(columns.target) == 1 else "forecast"
         for place in (middle, *(place for place in range(len(config.levels)) if place != middle)):
             ending = "" if place == middle else f"_{config.levels[place]!r}"
             rows[f"{target}{ending}"] = quantiles[..., place].ravel().tolist()

@@ -19,8 +19,12 @@ MONTHS = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
     "December",
 )  # fmt: skip
-_MONTH_WORDS = ("Month", "MONTH", "Mon", "MON", "mon")
+_MONTH_WORDS = ("Month", "MONTH", "Mon", "MON", "mon", "Monat", "Mrz", "Mär")
 """The fields that name a month."""
+_MONATE = (
+    "Januar", "Februar", "März", "April", "Mai", "Juni", "Juli", "August", "September", "Oktober", "November",
+    "Dezember",
+)  # fmt: skip
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 LAST_OF_2000S, LAST_OF_2000S_IN_C = 29, 68
 """Years of two digits up to here follow 2000, the others 1900, as Excel and as C have it."""
@@ -31,6 +35,8 @@ _BEFORE_FIRST = 2000
 WORDS: Mapping[str, tuple[str, ...]] = {
     "Month": MONTHS, "MONTH": tuple(map(str.upper, MONTHS)), "Mon": tuple(name[:3] for name in MONTHS),
     "MON": tuple(name[:3].upper() for name in MONTHS), "mon": tuple(name[:3].lower() for name in MONTHS),
+    "Monat": _MONATE, "Mär": tuple(name[:3] for name in _MONATE),
+    "Mrz": tuple("Mrz" if name == "März" else name[:3] for name in _MONATE),
     "Weekday": WEEKDAYS, "Wkd": tuple(name[:3] for name in WEEKDAYS), "HALF": ("AM", "PM"), "half": ("am", "pm"),
 }  # fmt: skip
 """Fields that are words, in their order."""
@@ -84,7 +90,7 @@ def patterns_of(text: str) -> Iterator[str]:
 def _fields_of(tokens: list[str]) -> Iterator[list[str | None]]:
     """The fields that each piece of a date may be: the name of a field, or None for itself."""
     fields: list[str | None] = [None] * len(tokens)
-    free = list[int]()
+    free, words = list[int](), dict[int, list[str]]()
     for index, token in enumerate(tokens):
         if token.isdecimal():
             before = tokens[index - 1] if index else ""
@@ -95,18 +101,17 @@ def _fields_of(tokens: list[str]) -> Iterator[list[str | None]]:
             else:
                 free.append(index)
         elif token[0].isalpha() and token not in _LITERALS and token.upper() not in _PREFIXES:
-            fields[index] = next((name for name, words in WORDS.items() if token in words), None)
-            if fields[index] is None:
-                return
-    months = sum(field in (*_MONTH_WORDS, *_PREFIXES.values()) for field in fields)
-    if months > 1:
-        return
-    for roles in _orders(len(free), months > 0):
-        named = list(fields)
-        for index, role in zip(free, roles, strict=True):
-            named[index] = role
-        if all(_may_be(tokens[index], named[index]) for index in free):
-            yield named
+            words[index] = [name for name, known in WORDS.items() if token in known]  # Jan is a month in two languages
+    for names in product(*words.values()):
+        for index, name in zip(words, names, strict=True):
+            fields[index] = name
+        months = sum(field in (*_MONTH_WORDS, *_PREFIXES.values()) for field in fields)
+        for roles in _orders(len(free), months > 0) if months < 2 else ():
+            named = list(fields)
+            for index, role in zip(free, roles, strict=True):
+                named[index] = role
+            if all(_may_be(tokens[index], named[index]) for index in free):
+                yield named
 
 
 def _orders(count: int, has_month: bool) -> Iterator[tuple[str, ...]]:
@@ -251,7 +256,7 @@ _ZONES = {
 }  # fmt: skip
 """Offsets of the abbreviations that mean one zone alone; CST, IST, BST and MST mean several, and are no dates here."""
 _NAMED_ZONE = re.compile(rf"(.*\d) ?({'|'.join(_ZONES)})")
-_ZONE_IN_BRACKETS = re.compile(rf" ?\((?:{'|'.join(_ZONES)})\)")
+_ZONE_IN_BRACKETS = re.compile(rf" ?(?:\((?:{'|'.join(_ZONES)})\)|\[\w+/[\w/+-]+\])")
 _MIDNIGHT = re.compile(r"(.*[T ])24(:00(?::00(?:\.0+)?)?)(.*)")
 """The end of a day as 24:00."""
 _QUARTER_FIRST = re.compile(r"Q([1-4])(\d{4})")

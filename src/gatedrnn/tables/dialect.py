@@ -50,6 +50,9 @@ _TOTALS = ("*", "**", "total", "totals", "grand total", "sum", "summe", "gesamt"
 """First fields of a row of totals, in small letters."""
 
 
+_NAMES_MISSING = re.compile(r"missing(?: values?| data)?\s*[:=]\s*(-?[\w.]+)", re.IGNORECASE)
+
+
 class Dialect(NamedTuple):
     """How a file writes its table."""
 
@@ -61,6 +64,12 @@ class Dialect(NamedTuple):
     """Rows below the table that are left out."""
     renamed: tuple[str, ...] = ()
     """Columns whose name is another one's too, or that have none, by the names that they are given."""
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Words for missing values that a line above the table names, as in "#Missing: -99"."""
+        found = (_NAMES_MISSING.search(line) for line in self.above)
+        return tuple(match[1] for match in found if match is not None)
 
     def __str__(self) -> str:
         around = ((self.above, "above"), (self.below, "below"))
@@ -80,6 +89,8 @@ class Dialect(NamedTuple):
             if lines:
                 count = f"{len(lines)} rows" if len(lines) > 1 else "1 row"
                 notes.append(f"{name}: {count} {where} the table left out: {lines[0]:.60}{flag}")
+        if self.missing:
+            notes.append(f"{name}: {' and '.join(self.missing)} is read as missing, as a line above the table says")
         if self.renamed:
             names = ", ".join(map(repr, self.renamed[:9]))
             notes.append(f"{name}: columns without a name of their own are called {names}")
@@ -186,8 +197,9 @@ def parted_by_blanks(sample: str) -> bool:
         >>> parted_by_blanks("x  y\\n1.0  2\\n1.5  3"), parted_by_blanks("It was 1 day.\\nIt was 2 days.")
         (True, False)
     """
-    rows = [line.split() for line in sample.splitlines()[:SAMPLE_ROWS] if line.strip()]
-    rows = rows[1:-1] or rows  # the last may be cut off
+    lines = [line for line in sample.splitlines()[:SAMPLE_ROWS] if line.strip()]
+    lines = lines[1:-1] or lines  # the last may be cut off
+    rows = [line.split() for line in lines]
     values = sum(_is_value(field) for row in rows for field in row)
     return len({*map(len, rows)}) == 1 and values * 2 > sum(map(len, rows))
 
@@ -399,9 +411,14 @@ _HEADER_LINES = 4
 
 
 def _names_more(row: _Row, below: Sequence[_Row]) -> bool:
-    """Whether the first of these lines names more columns than a line above it, and the second holds values."""
+    """Whether the first of these lines names more columns than a line above it, or tells more of them apart, or that
+    line counts the columns; and the second holds values.
+    """
+    rest = [field.strip() for field in row.fields[1:]]
+    counts = rest == [str(number) for number in range(1, len(rest) + 1)]
     return (
-        len(below) == 2 and below[0].filled > row.filled and len(below[0].fields) == len(row.fields)
+        len(below) == 2 and len(below[0].fields) == len(row.fields)
+        and (below[0].filled > row.filled or len({*below[0].fields}) > len({*row.fields}) or counts)
         and not _holds_values(below[:1]) and _holds_values(below[1:])
     )  # fmt: skip
 
@@ -502,7 +519,7 @@ def _read_rows(text: _Text, head: _Head, place: str) -> tuple[pa.Table, list[str
     invalid = [row for row, is_around in zip(invalid, around, strict=True) if not is_around]
     while invalid and invalid[-1].number == rows:
         fields = next(_reader(invalid[-1].text, text.separator, text.quoted))
-        if len(fields) > len(numbered) or not is_note(fields):
+        if len(fields) > len(numbered) or not (is_note(fields) or _is_words_below_values(fields, table)):
             break
         rows -= 1
         below.insert(0, " ".join(fields).strip())
@@ -582,6 +599,15 @@ def _without_notes(table: pa.Table, separator: str) -> tuple[pa.Table, list[str]
         notes.insert(0, separator.join(row).strip(separator + " "))
         table = table.slice(0, table.num_rows - 1)
     return table, notes
+
+
+def _is_words_below_values(row: Sequence[str], table: pa.Table) -> bool:
+    """Whether a row begins with a word below numbers or dates, as that of a balance does."""
+    others = table.column(0)[:SAMPLE_ROWS].to_pylist()
+    return sum(map(str.isalpha, row[0])) > _MIN_LETTERS and not _is_value(row[0]) and all(map(_is_value, others))
+
+
+_MIN_LETTERS = 3
 
 
 def _is_note_below(row: Sequence[str], table: pa.Table) -> bool:

@@ -220,9 +220,13 @@ def _one_below_another(path: Path, tables: list[tuple[Path, Table]]) -> Table:
 
 
 def holds_rows(path: Path) -> bool:
-    """Whether a file of any ending begins with rows of numbers, parted by blanks; one number a row is a row too."""
+    """Whether a file of any ending begins with rows of numbers, parted by blanks; one number a row is a row too; or
+    with rows of as many fields each, parted by tabs.
+    """
     with path.open("rb") as file:
-        return parted_by_blanks(file.read(_FIRST_BYTES).decode(errors="ignore"))
+        sample = file.read(_FIRST_BYTES).decode(errors="ignore")
+    tabs = {line.count("\t") for line in sample.splitlines()[:-1] if line.strip()}  # the last may be cut off
+    return parted_by_blanks(sample) or (len(tabs) == 1 and tabs != {0})
 
 
 _FIRST_BYTES = 1 << 16

@@ -146,10 +146,11 @@ class Frequency:
             >>> str(Frequency("MS").floor(np.array(["2024-02-29T12:30"], "datetime64[ns]"))[0])[:10]
             '2024-02-01'
         """
-        step = self.step if self.name == NUMBERS else self.nanoseconds
-        if isinstance(step, int) or (step and times.dtype.kind == "f"):
+        step = self._equal_step(times)
+        if step is not None:
             whole = times if self.name == NUMBERS else times.astype(np.int64)
             return np.asarray(np.floor_divide(whole, step) * step).astype(times.dtype)
+        # pandas rolls one moment at a time: each day once.
         days, rows = np.unique(times.astype("datetime64[D]"), return_inverse=True)
         offset, moments = _offset(self.name), map(pd.Timestamp, days)
         ends = self.name.partition("-")[0].lstrip("0123456789").endswith("E")
@@ -266,7 +267,7 @@ def frequency_of(times: np.ndarray) -> Frequency | None:
     return None if frequency is None else frequency.of_years(times)
 
 
-_GATHERED = ("min", "15min", "h", "D", "W-MON", "MS")
+_GATHERED = ("s", "min", "15min", "h", "D", "W-MON", "MS")
 """Steps that uneven times may be gathered in."""
 _MIN_FILLED, _MIN_GATHERED = 0.8, 20
 """The part of the steps that has times, at least, and the steps that are enough to forecast."""
@@ -275,8 +276,10 @@ _MIN_FILLED, _MIN_GATHERED = 0.8, 20
 def frequency_to_gather(times: np.ndarray) -> str:
     """The shortest usual step of which most have one of some uneven dates, which are in order; D if there is none."""
     for name in _GATHERED:
-        begins = np.unique(Frequency(name).floor(times))
-        if len(begins) >= _MIN_GATHERED and len(begins) >= _MIN_FILLED * len(Frequency(name).grid(begins)):
+        frequency = Frequency(name)
+        begins = np.unique(frequency.floor(times))
+        steps = frequency.length(begins) + 1 if frequency.nanoseconds else len(frequency.grid(begins))
+        if len(begins) >= _MIN_GATHERED and len(begins) >= _MIN_FILLED * steps:
             return name
     return "D"
 

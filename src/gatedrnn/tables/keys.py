@@ -11,7 +11,9 @@ from gatedrnn.errors import Question
 from gatedrnn.tables.files import column_of, names_in_column
 from gatedrnn.tables.table import Table
 
-SERIES_COLUMNS = ("unique_id", "id", "series", "series_id", "case", "record", "recordid")
+SERIES_COLUMNS = (
+    "unique_id", "id", "series", "series_id", "case", "record", "recordid", "recording", "recording_id", "trial",
+)  # fmt: skip
 """Usual names of columns of series, in small letters."""
 MIN_STEPS = 3
 """The fewest steps of each series, where none of the columns has a usual name for them."""

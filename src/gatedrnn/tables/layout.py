@@ -98,9 +98,10 @@ def _steps_as_rows(data: Table, place: str, columns_are_steps: bool) -> tuple[Ta
         if columns_are_steps:
             raise DataError(f"{place}: --columns-are-steps: there are no columns of numbers to be steps")
         return data, ""
+    of_years = all(re.fullmatch(r"[12]\d{3}", name.strip()) for name in steps)
     keys = [name for name in names if name in words and name not in steps and not are_dates(data.head(name))]
-    named = [name for name in keys if len({*map(str, data[name])}) == len(data)][:1]
-    if not named and not columns_are_steps:
+    named = _unique_together(data, keys)
+    if not named and not (columns_are_steps or of_years):
         if len(steps) < len(names) and not has_no_times(data):
             return data, ""
         if len(data) >= _MIN_ROWS:
@@ -111,11 +112,22 @@ def _steps_as_rows(data: Table, place: str, columns_are_steps: bool) -> tuple[Ta
     columns = data.columns
     if not named and len(data) > 1:
         named, columns = [_ROW], {_ROW: [str(row) for row in range(1, len(data) + 1)], **data.columns}
-    return _turned(
-        data.with_columns(columns), steps, [[str(step) for step in range(1, len(steps) + 1)]] * len(data), named
-    )
+    # Years are times that go on; a step's number is a count that begins with each series.
+    times = steps if of_years else [str(step) for step in range(1, len(steps) + 1)]
+    return _turned(data.with_columns(columns), steps, [times] * len(data), named)
 
 
+def _unique_together(data: Table, keys: Sequence[str]) -> list[str]:
+    """The fewest columns of words, up to three, whose names together tell the rows apart; none if there are none."""
+    texts = {name: list(map(str, data[name])) for name in keys}
+    for count in range(1, _MAX_KEYS + 1):
+        for some in itertools.combinations(keys, count):
+            if len({*zip(*(texts[name] for name in some), strict=True)}) == len(data):
+                return list(some)
+    return []
+
+
+_MAX_KEYS = 3
 _ROW = "row"
 
 

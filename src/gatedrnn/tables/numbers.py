@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from gatedrnn.errors import DataError, Question
 from gatedrnn.tables.options import MISSING, PLAIN, Decimal, Fields
 from gatedrnn.tables.table import Column, Table, listed
+from gatedrnn.tables.units import split_unit, units_of
 
 LARGEST = 3.4e38
 """The largest number that is read: models run, and are exported, with numbers of 32 bits too."""
@@ -74,7 +75,8 @@ def numbers_of(values: Column, place: Place, fields: Fields = PLAIN) -> np.ndarr
 
 def numbers_in_column(data: Table, column: str, fields: Fields) -> np.ndarray:
     """(rows,), float64; as `numbers_of`."""
-    return numbers_of(data.columns[column], data.locate(column), fields)
+    named = () if data.dialect is None else data.dialect.missing
+    return numbers_of(data.columns[column], data.locate(column), fields._replace(missing=(*fields.missing, *named)))
 
 
 def _beyond(number: float, written: object, place: Place, row: int) -> DataError:
@@ -145,6 +147,10 @@ def _of_fields(values: Sequence[object], place: Place, fields: Fields) -> np.nda
         numbers[list(texts)] = [_TRUTH[text.lower()] for text in texts.values()]
         return numbers
     words = {row: text for row, text in texts.items() if not _LOOSE_NUMBER.fullmatch(text)}
+    factors = dict[int, float]()
+    if words and (units := units_of(texts.values())) is not None:
+        factors = {row: units.factors[split_unit(text)[1]] for row, text in texts.items()}
+        texts, words = {row: split_unit(text)[0] for row, text in texts.items()}, {}
     if words and len(words) * 2 < len(texts) and len({*words.values()}) <= _MAX_WORDS:
         row = next(iter(words))
         asked = (
@@ -165,7 +171,17 @@ def _of_fields(values: Sequence[object], place: Place, fields: Fields) -> np.nda
                 f"{values[row]!r:.{SHOWN}}"
             )
         numbers[row] = _number(f"{whole}{'.' if mark else ''}{rest}{power}", place, row, values[row])
+    for row, factor in factors.items():
+        numbers[row] *= factor
     return numbers
+
+
+def unit_of_column(values: Sequence[object], fields: Fields) -> str | None:
+    """The unit in which a column with units is read; None of any other."""
+    nothing = missing_words(fields)
+    texts = [_bare(str(value)) for value in values if value is not None and str(value).strip().lower() not in nothing]
+    units = units_of(texts)
+    return None if units is None else units.unit
 
 
 def _bare(field: str) -> str:
@@ -243,7 +259,7 @@ def holds_words(values: Sequence[object], fields: Fields) -> bool:
         value for value in there
         if isinstance(value, str) and value.strip().lower() not in _TRUTH and not _LOOSE_NUMBER.fullmatch(_bare(value))
     ]  # fmt: skip
-    return len(words) * 2 > len(there)
+    return len(words) * 2 > len(there) and unit_of_column(there, fields) is None
 
 
 def holds_flags(values: Sequence[object], fields: Fields) -> bool:

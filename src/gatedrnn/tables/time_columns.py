@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from gatedrnn.errors import DataError, Question
-from gatedrnn.tables.date_forms import MONTHS
+from gatedrnn.tables.date_forms import MONTHS, WORDS
 from gatedrnn.tables.files import SHOWN, WITHOUT_NAME, column_of
 from gatedrnn.tables.numbers import numbers_of
-from gatedrnn.tables.table import Table
-from gatedrnn.tables.times import are_dates
+from gatedrnn.tables.table import Table, is_number_of_column
+from gatedrnn.tables.times import are_dates, read_times
 
 LOG = logging.getLogger("gatedrnn")
 LOOKED_AT = 100
@@ -22,9 +22,10 @@ _CALLED = r"date|time|datum|zeit|날짜|일시|시간|시각|日期|时间|日�
 STEP_COLUMNS = ("period", "obs", "observation", "month", "week", "quarter", "day", "hour")
 """Names of columns that hold times where their whole numbers rise by one."""
 YEAR_COLUMNS = ("year", "yr", "years")
-FIRST_YEAR, LAST_YEAR = 1600, 2200
+FIRST_YEAR, LAST_YEAR = 1600, 2500
 _PARTS_OF_YEARS: Mapping[str, tuple[tuple[str, ...], int, str]] = {
     "week": (("week", "wk", "weekno", "weeknumber"), 53, "-W{:02}"), "quarter": (("quarter", "qtr"), 4, "Q{}"),
+    "day": (("doy", "dayofyear", "yday", "julianday"), 366, "{:03}"),
 }  # fmt: skip
 """The parts of a year beside it: the names of each, its largest number, and how both are written."""
 _OF_YEARS = {name for usual, _, _ in _PARTS_OF_YEARS.values() for name in usual}
@@ -68,6 +69,9 @@ def with_time_column(data: Table, place: str, wanted: str | None) -> tuple[Table
     usual = [name for name in names if name.lower() in TIME_COLUMNS]
     dated = [name for name in names if are_dates(data.head(name))]
     if len(dated) > 1:
+        # A grid operator's date and hour stand beside a whole time, which is the better one.
+        regular = [name for name in dated if _rises(data[name]) and _is_regular(data[name])]
+        dated = regular if len(regular) == 1 else dated
         dated = [name for name in dated if name in usual] or [name for name in dated if _rises(data[name])] or dated
     if len(dated) == 1:
         return _with_time_of_day(data, dated[0])
@@ -170,6 +174,46 @@ def may_be_times(values: Sequence[object]) -> bool:
 
 def _rises(values: Sequence[object]) -> bool:
     return len(set(map(str, values))) == len(values)
+
+
+def _is_regular(values: Sequence[object]) -> bool:
+    """Whether dates have one step."""
+    try:
+        return len(np.unique(np.diff(read_times(values, str).values))) == 1
+    except DataError:
+        return False
+
+
+def with_names_of_parts(data: Table) -> Table:
+    """A table without names whose first columns hold a year and parts of it, and together rise from row to row, with
+    the names of these parts; any other as it is.
+    """
+    if not (are_values(data.column_names) or all(map(is_number_of_column, data.column_names))):
+        return data
+    unnamed = data.without_header() if are_values(data.column_names) else data
+    names = unnamed.column_names
+    numbers = [_whole(unnamed[name]) for name in names[: len(_UNNAMED_PARTS[0])]]
+    for parts in _UNNAMED_PARTS:
+        columns = [column for column in numbers[: len(parts)] if column is not None]
+        if len(parts) < len(names) and len(columns) == len(parts) and _are_parts(columns, parts):
+            renamed = dict(zip(names, parts, strict=False))
+            return unnamed.with_columns({renamed.get(name, name): unnamed.columns[name] for name in names})
+    return data
+
+
+_UNNAMED_PARTS = (("year", "month", "day", "hour"), ("year", "month", "day"), ("year", "doy"), ("year", "month"))
+
+
+def _are_parts(columns: Sequence[np.ndarray], parts: Sequence[str]) -> bool:
+    """Whether columns are in the ranges of a year and its parts, and rise together."""
+    ranges = [PARTS[part][1:] if part in PARTS else (1, _MAX_CALENDAR) for part in parts]
+    inside = (
+        least <= column.min() and column.max() <= most for column, (least, most) in zip(columns, ranges, strict=True)
+    )
+    if not all(inside):
+        return False
+    order = np.lexsort(columns[::-1])
+    return bool((order == np.arange(len(order))).all()) and len({*zip(*columns, strict=True)}) == len(order)
 
 
 def _count_up(values: Sequence[object]) -> bool:
@@ -296,7 +340,7 @@ def _are_month_names(values: Sequence[object]) -> bool:
 
 
 MONTH_NUMBERS = {
-    name.casefold(): number for words in (MONTHS, tuple(month[:3] for month in MONTHS))
+    name.casefold(): number for words in (MONTHS, *(WORDS[form] for form in ("Mon", "Monat", "Mrz", "Mär")))
     for number, name in enumerate(words, start=1)
 } | {f"{number}월": number for number in range(1, 13)}  # fmt: skip
 

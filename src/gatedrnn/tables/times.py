@@ -481,7 +481,8 @@ def _zoned(wall: np.ndarray, offsets: Sequence[str | None], form: TimeForm, name
 
 
 def localized(times: Times, zone: str, series: np.ndarray, place: str) -> Times:
-    """Dates without an offset as those of a zone. Of an hour that comes twice the first is before the clocks go back.
+    """Dates without an offset as those of a zone; NaT in hours that its clocks leave out. Of an hour that comes twice
+    the first is before the clocks go back.
 
     Args:
         times: dates.
@@ -497,7 +498,7 @@ def localized(times: Times, zone: str, series: np.ndarray, place: str) -> Times:
     index = pd.DatetimeIndex(times.values)
     again = pd.MultiIndex.from_arrays([series, index]).duplicated()
     try:
-        zoned = index.tz_localize(zone, ambiguous=~again, nonexistent="shift_forward")
+        zoned = index.tz_localize(zone, ambiguous=~again, nonexistent="NaT")
     except (KeyError, ValueError, OSError) as error:
         raise DataError(f"{place}: --zone {zone}: {error}; give a name such as Europe/Berlin") from error
     instants = np.asarray(zoned.tz_convert("UTC").tz_localize(None), "datetime64[ns]")
@@ -526,7 +527,7 @@ def zone_of_turning_clocks(wall: np.ndarray) -> str | None:
     for zone in (*_USUAL_ZONES, *sorted(available_timezones())):
         try:
             instants = index.tz_localize(zone, ambiguous="infer", nonexistent="raise")
-        except (KeyError, ValueError, OSError):  # "Factory" and other names that are no zones
+        except Exception:  # hours that its clocks leave out, of which pytz has classes of its own; names of no zone
             continue
         if instants.is_monotonic_increasing and instants.is_unique:
             return zone

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,7 @@ from gatedrnn.tables.numbers import is_number
 from gatedrnn.tables.options import AS_SHOWN, DialectOptions
 from gatedrnn.tables.questions import first_rows
 from gatedrnn.tables.table import Table
-from gatedrnn.tables.time_columns import with_time_column
+from gatedrnn.tables.time_columns import with_names_of_parts, with_time_column
 from gatedrnn.tasks.series.files import named_files
 from gatedrnn.tasks.series.formats import is_regression, is_unnamed
 from gatedrnn.tasks.series.measurements import holds_measurements
@@ -69,11 +70,18 @@ def _task_and_why(path: Path, dialect: DialectOptions) -> tuple[str, str]:
         return task, f"{path.name} holds series with a {label} each"
     if not is_several(path) and (ending_of(path) not in FORMATS or not path.is_file()):
         return LANGUAGE, f"{path.name} is no table"  # which the reader says, with what it reads
-    if is_unnamed(path) and _are_classes([row[0] for _, row in fields_of(path)]):
+    if is_unnamed(path) and not _begins_with_times(path) and _are_classes([row[0] for _, row in fields_of(path)]):
         return SERIES, f"{path.name} holds a series a row, its class first"
     if named_files(path, dialect) is not None:
         return SERIES, f"{path.name} names a file for each series"
     return _of_table(with_names(read_table(path, dialect), str(path)), str(path), path.name)
+
+
+def _begins_with_times(path: Path) -> bool:
+    with suppress(DataError):  # rows of unequal lengths
+        data = read_table(path)
+        return with_names_of_parts(data) is not data
+    return False
 
 
 def _are_classes(values: list[str]) -> bool:
@@ -91,6 +99,7 @@ def _answer(ask: Callable[..., Any], *given: object) -> Any:
 
 
 def _of_table(data: Table, place: str, name: str) -> tuple[str, str]:
+    data = with_names_of_parts(data)
     names = {column.lower() for column in data.column_names}
     curves = numbered_columns(data.column_names)
     labels = [name for name in data.column_names if name not in curves and name.lower() in LABEL_COLUMNS]

@@ -481,7 +481,6 @@ def test_roles_that_several_columns_could_have_are_asked_for(tmp_path):
     lines = [f"2024-01-{day:02d},2025-01-{day:02d},{day % 5},{day % 3},a" for day in range(1, 29)]
     path = written(tmp_path, "\n".join(["ds,date,y,z,id", *lines]) + "\n")
     refused("which column is the time\\? .* hold dates", read_series_table, path, Columns(target=("y",)))
-    refused("has one --target, got y, z", read_series_table, path, Columns(target=("y", "z"), series="id", time="ds"))
 
 
 def test_a_forecast_needs_the_future_of_known_covariates(tmp_path):

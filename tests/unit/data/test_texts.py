@@ -149,7 +149,7 @@ BAD = {
     "no_label_column.csv": ("text,y\na,1\nb,0\n", "label.* --label-column y"),
     "two_texts.csv": ("text,review,label\na,b,1\nc,d,0\n", r"text, review.*--text-column text or --text-column review"),
     "two_labels.csv": ("text,label,class\na,1,x\nb,0,y\n", "label, class.*--label-column label or --label-col"),
-    "no_header.csv": ("a good film,1\na bad film,0\n", "--label-column 1"),
+    "no_header.csv": ("a good film,1\na bad film,0\n", "give --label-column 'column 2'"),
 }
 
 

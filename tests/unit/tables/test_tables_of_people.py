@@ -9,6 +9,7 @@ import pytest
 import refusals
 
 from gatedrnn.errors import DataError
+from gatedrnn.tables.files import read_table
 from gatedrnn.tasks.claims import task_of_file
 from gatedrnn.tasks.forecast.table import Columns, read_series_table
 from gatedrnn.tasks.series.files import Reading, read_series
@@ -410,3 +411,82 @@ def test_a_note_in_a_folder_of_tables_is_none_of_them(tmp_path):
         written(folder, dated(y=WAVE[:60]), f"{name}.csv")
     (folder / "README.txt").write_text("a b c\n1 2 3\n4 5 6\n")
     assert [one.name for one in read(folder).series] == ["a", "b"]
+
+
+def test_numbers_have_a_unit_whose_prefixes_are_scaled_to_that_of_most_rows(tmp_path):
+    power = [f"{value / 10:.2f} kW" if row % 3 else f"{value * 100:.0f} W" for row, value in enumerate(WAVE[:60])]
+    frame = dated(power=power, heat=[f"{value} °C" for value in WAVE[:60]], note=["3 rooms", "2 baths"] * 30)
+    table = read(written(tmp_path, frame))
+    assert [one.name for one in table.series] == ["power", "heat"]
+    assert "Units: 'power' in kW, 'heat' in °C." in table.said
+    np.testing.assert_allclose(table.series[0].values, WAVE[:60] / 10, atol=0.01)
+
+
+def test_an_hour_that_clocks_leave_out_is_not_read_unless_there_is_a_value_in_it(tmp_path):
+    hours = pd.date_range("2023-01-01", "2023-12-31 23:00", freq="h", tz="Europe/Berlin").tz_localize(None)
+    frame = pd.DataFrame({"time": hours.strftime("%d.%m.%Y %H:%M"), "load": np.arange(len(hours)).astype(str)})
+    spring = int(np.flatnonzero(hours == pd.Timestamp("2023-03-26 03:00"))[0])
+    phantom = pd.DataFrame({"time": ["26.03.2023 02:00"], "load": ["n/e"]})
+    table = read(written(tmp_path, pd.concat([frame[:spring], phantom, frame[spring:]])))
+    assert "times are in Europe/Berlin" in table.said and "Rows of the hour that clocks leave out: 1" in table.said
+    assert (table.series[0].values == np.arange(len(hours))).all()
+    path = written(tmp_path, pd.concat([frame[:spring], phantom.assign(load="7"), frame[spring:]]))
+    refused("26.03.2023 02:00 is no time in Europe/Berlin", read, path, zone="Europe/Berlin")
+
+
+def test_a_long_table_has_several_targets_and_places_of_series_are_none(tmp_path):
+    frame = pd.concat([dated(shop=name, latitude=51.5 + n, up=WAVE[:60] + n, down=-WAVE[:60])
+                       for n, name in enumerate(("a, b", "c"))])  # fmt: skip
+    path = written(tmp_path, frame)
+    refused("give --target up, down or up down$", read, path)
+    table = read(path, target=("up", "down"))
+    assert [one.name for one in table.series] == ['"a, b",up', '"a, b",down', "c,up", "c,down"]
+    assert (table.series[3].values == -WAVE[:60]).all() and table.columns.series == "shop"
+
+
+def test_years_as_columns_are_times_and_several_names_tell_their_rows_apart(tmp_path):
+    years = {str(year): [year + n for n in range(4)] for year in range(1990, 2020)}
+    frame = pd.DataFrame({"model": ["m"] * 4, "region": ["x", "x", "y", "y"], "gas": ["p", "q", "p", "q"]} | years)
+    table = read(written(tmp_path, frame))
+    assert table.columns.keys == ("region", "gas") and "are times" in table.said
+    assert (table.series[1].times == np.arange(1990, 2020)).all() and table.series[1].values[0] == 1991
+
+
+@pytest.mark.parametrize("parts, step", [(["%Y", "%m", "%d", "%H"], "h"), (["%Y", "%j"], "D")])
+def test_the_first_columns_of_a_table_without_names_are_a_year_and_its_parts(parts, step, tmp_path):
+    times = HOURS if step == "h" else pd.date_range("1981-05-20", periods=480)
+    rows = pd.DataFrame({part: times.strftime(part) for part in parts} | {"a": WAVE, "b": WAVE[::-1]})
+    path = tmp_path / "station.txt"
+    path.write_text(rows.to_csv(sep="\t", index=False, header=False))
+    assert task_of_file(path) == "forecast"
+    table = read(path)
+    assert str(table.frequency) == step and (table.series[0].times == times).all() and len(table.series) == 2
+
+
+def test_a_regular_time_is_taken_before_a_date_and_an_hour(tmp_path):
+    frame = pd.DataFrame(
+        {"Dates": HOURS, "Date": HOURS.normalize(), "HE": HOURS.hour, "load": WAVE, "wind": WAVE[::-1]}
+    )
+    table = read(written(tmp_path, frame))
+    assert table.columns.time == "Dates" and [one.name for one in table.series] == ["load", "wind"]
+
+
+def test_months_are_named_in_german_and_forecast_so(tmp_path):
+    names = [*("Jan Feb Mrz Apr Mai Jun Jul Aug Sep Okt Nov Dez".split())]
+    frame = pd.DataFrame({"Monat": [f"{name} {year}" for year in range(13, 18) for name in names], "y": WAVE[:60]})
+    one = read(written(tmp_path, frame)).series[0]
+    assert str(one.times[2])[:7] == "2013-03"
+    assert one.form.written(np.array(["2018-03", "2018-10"], "datetime64[ns]")) == ["Mrz 18", "Okt 18"]
+
+
+def test_what_lines_around_a_table_say_is_read(tmp_path):
+    rows = "".join(f"{day},{value}\n" for day, value in zip(DAYS.strftime("%Y-%m-%d"), WAVE, strict=False))
+    path = tmp_path / "noted.csv"
+    path.write_text("#Title: heat\n#Missing: -99\nDate,Value\n" + rows.replace(f",{WAVE[7]}\n", ",-99\n"))
+    assert np.isnan(read(path).series[0].values[7])
+    wide = "Tag;Wert;Haben;Soll\n" + rows.replace(",", ";").replace("\n", ";;\n")
+    path.write_text(wide + "Kontostand;31.12.2024;;\n"[:-2] + "\n")
+    assert len(read(path, target=("Wert",)).series[0].values) == 60
+    counted = "COLUMN:,1,2\nUNITS:,m,m\nday of year,up,down\n" + rows.replace("\n", ",1.5\n").replace("5,1.5", "5,2.5")
+    path.write_text(counted)
+    assert read_table(path).column_names == ["day of year", "up", "down"]

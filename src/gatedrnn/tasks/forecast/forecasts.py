@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
@@ -286,28 +287,42 @@ def table_of(asked: Asked, quantiles: np.ndarray, levels: list[float]) -> dict[s
     marks = (f"_{'q' * count}" for count in itertools.count())
     after = next(found for found in map(ends, marks) if _distinct(names, targets, [end for end in found if end]))
 
-    def named(target: str, values: np.ndarray) -> dict[str, list[Json]]:
-        order = [middle, *(place for place in range(len(levels)) if place != middle)]
-        return {f"{target}{after[place]}": values[..., place].ravel().tolist() for place in order}
-
-    if series is not None:
-        names = [one.name for one in table.series for _ in range(quantiles.shape[1])]
-        by_key = zip(*map(split_line, names), strict=True)
-        keys = dict(zip(table.columns.keys, map(list, by_key), strict=True)) if table.columns.keys else {series: names}
-        return {
-            **cast(dict[str, list[Json]], keys), time: [moment for moments in times for moment in moments],
-            **named(table.columns.target[0], quantiles),
-        }  # fmt: skip
-    # Columns that end at different times are forecast from their own ends, in the rows of all these times.
-    last = max(range(len(times)), key=lambda number: table.series[number].times[-1])
-    first = min(range(len(times)), key=lambda number: table.series[number].times[-1])
-    rows = times[first] + [moment for moment in times[last] if moment not in times[first]]
-    found: dict[str, list[Json]] = {time: rows}
-    for one, moments, values in zip(table.series, times, quantiles, strict=True):
-        begin = rows.index(moments[0])
-        for column, numbers in named(one.name, values).items():
-            found[column] = [None] * begin + numbers + [None] * (len(rows) - begin - len(numbers))
+    order = [middle, *(place for place in range(len(levels)) if place != middle)]
+    keys = () if series is None else table.columns.keys or (series,)
+    groups = dict[tuple[str, ...], dict[str, int]]()
+    for number, one in enumerate(table.series):
+        key, target = _key_and_target(table.columns, one.name)
+        groups.setdefault(key, {})[target] = number
+    present = [target for target in targets if any(target in group for group in groups.values())]
+    found: dict[str, list[Json]] = {name: [] for name in (*keys, time)}
+    found |= {f"{target}{after[place]}": [] for target in present for place in order}
+    for key, group in groups.items():
+        # Columns that end at different times are forecast from their own ends, in the rows of all these times.
+        ahead = [table.series[number].times[asked.origins[number] :].tolist() for number in group.values()]
+        written = [times[number] for number in group.values()]
+        rows = dict(sorted(zip(chain.from_iterable(ahead), chain.from_iterable(written), strict=True)))
+        place_of = {moment: row for row, moment in enumerate(rows)}
+        for name, part in zip(keys, key, strict=True):
+            found[name] += [part] * len(rows)
+        found[time] += rows.values()
+        for target in present:
+            values = np.full((len(rows), len(levels)), None, object)
+            if target in group:
+                begin = place_of[table.series[group[target]].times[asked.origins[group[target]]].tolist()]
+                values[begin : begin + quantiles.shape[1]] = quantiles[group[target]]
+            for place in order:
+                found[f"{target}{after[place]}"] += values[:, place].tolist()
     return found
+
+
+def _key_and_target(columns: Columns, series: str) -> tuple[tuple[str, ...], str]:
+    """The names in the columns of series, and the target, of one series of a table."""
+    if columns.series is None:
+        return (), series
+    if len(columns.target) > 1:
+        *names, target = split_line(series)
+        return tuple(names), target
+    return tuple(split_line(series)) if columns.keys else (series,), columns.target[0]
 
 
 def _distinct(names: Sequence[str], targets: Sequence[str], ends: Sequence[str]) -> bool:

@@ -27,9 +27,16 @@ from gatedrnn.tables.files import (
     without_row_numbers,
 )
 from gatedrnn.tables.frequency import NUMBERS, Frequency, frequency_of, frequency_to_gather, named_alike
-from gatedrnn.tables.keys import SERIES_COLUMNS, find_keys, with_key_column
+from gatedrnn.tables.keys import SERIES_COLUMNS, as_line, find_keys, split_line, with_key_column
 from gatedrnn.tables.layout import has_no_times, times_as_rows, with_steps
-from gatedrnn.tables.numbers import holds_flags, holds_words, numbers_in_column, sentinels_of
+from gatedrnn.tables.numbers import (
+    holds_flags,
+    holds_words,
+    missing_words,
+    numbers_in_column,
+    sentinels_of,
+    unit_of_column,
+)
 from gatedrnn.tables.options import (
     AS_SHOWN,
     Absent,
@@ -43,7 +50,7 @@ from gatedrnn.tables.options import (
 )
 from gatedrnn.tables.questions import ask_at_once, first_rows
 from gatedrnn.tables.table import Table
-from gatedrnn.tables.time_columns import are_values, is_of_calendar, may_be_times, with_time_column
+from gatedrnn.tables.time_columns import are_values, is_of_calendar, may_be_times, with_names_of_parts, with_time_column
 from gatedrnn.tables.times import (
     TimeForm,
     Times,
@@ -202,7 +209,7 @@ def _answered(columns: Columns, answers: Mapping[str, Sequence[str]]) -> Columns
 
 
 def _read(data: Table, columns: Columns) -> SeriesTable:
-    place = data.place
+    place, data = data.place, with_names_of_parts(data)
     data, turned = (
         times_as_rows(data, place, columns.frequency, columns_are_steps=columns.columns_are_steps)
         if columns.time is None and not columns.rows_are_steps else (data, "")
@@ -220,9 +227,12 @@ def _read(data: Table, columns: Columns) -> SeriesTable:
         for name in (*columns.target, *columns.known, *columns.past, *columns.fixed)
     }
     measured = _sentence_on_sentinels(of_numbers)
-    times, zoned = _in_zone(data, columns, times, place)
+    with_unit = [name for name in of_numbers if unit_of_column(data.head(name), columns.fields)]
+    units = {name: unit_of_column(data[name], columns.fields) for name in with_unit}
+    in_units = f"Units: {', '.join(f'{name!r} in {unit}' for name, unit in units.items())}." if units else ""
+    times, there, zoned = _in_zone(data, columns, times, of_numbers)
     times, gathered = _gathered(columns, times)
-    rows_of_series = _rows(data, columns, times, of_numbers)
+    rows_of_series = _rows(data, columns, times, of_numbers, there)
     rows_of_series, unmeasured = _measured_rows(rows_of_series, of_numbers, place)
     said = (
         " Rows are put in the order of time." if any((np.diff(rows.rows) < 0).any() for rows in rows_of_series) else ""
@@ -235,7 +245,7 @@ def _read(data: Table, columns: Columns) -> SeriesTable:
     ragged = _ragged_ends(series, columns, frequency, data, place) if columns.series is None and guessed else ""
     said += "".join(
         f" {sentence}"
-        for sentence in (turned, counted, measured, zoned, gathered, unmeasured, partial, ragged)
+        for sentence in (turned, counted, measured, in_units, zoned, gathered, unmeasured, partial, ragged)
         if sentence
     )
     others = [name for name in data.column_names if name not in (columns.series, columns.time, *columns.keys)]
@@ -298,7 +308,7 @@ def _guessed(data: Table, place: str, asked: Columns, time: str, times: Times) -
     rest = without_row_numbers(data, rest, _TARGET_COLUMNS)[0]
     numbers = [
         name for name in rest
-        if not holds_words(data.head(name), asked.fields) and not are_dates(data.head(name))
+        if not _holds_words(data, name, asked.fields) and not are_dates(data.head(name))
     ] or rest  # fmt: skip
     numbers = [name for name in numbers if not data.holds(name, partial(holds_flags, fields=asked.fields))] or numbers
     numbers = [name for name in numbers if not data.holds(name, partial(is_of_calendar, name))] or numbers
@@ -308,16 +318,33 @@ def _guessed(data: Table, place: str, asked: Columns, time: str, times: Times) -
     if series is not None and not asked.target and len(numbers) != 1:
         shown = [name for name in names if name not in (series, time) or not asked.keys]
         shown = [name for name in shown if name not in asked.keys]
-        target = (column_of(shown, place, "target", None, _TARGET_COLUMNS, plausible=numbers),)
+        changing = [name for name in numbers if not _is_constant(data, series, name)] or numbers
+        try:
+            one = changing[0] if len(changing) == 1 else None
+            target = (column_of(shown, place, "target", one, _TARGET_COLUMNS, plausible=changing),)
+        except Question as question:
+            answers = [*question.answers, {"target": changing}] if len(changing) > 1 else question.answers
+            raise Question(question.asked, answers) from question
     twice = next((name for name in (*roles, *target) if (*roles, *target).count(name) > 1), None)
     if twice is not None:
         raise DataError(f"{place}: column {twice!r} is given two roles")
     if not target:
         raise DataError(f"{place}: no column is left to forecast beside {', '.join(roles)}; name it with --target")
-    if series is not None and len(target) > 1:
-        got = ", ".join(target)
-        raise DataError(f"{place}: a table with a column of series ({series}) has one --target, got {got}")
     return asked._replace(time=time, series=series, target=target), data
+
+
+def _holds_words(data: Table, name: str, fields: Fields) -> bool:
+    """Whether a column holds words, by its first rows; by all where these say nothing."""
+    says_nothing = missing_words(fields)
+    first = data.head(name)
+    blank = all(value is None or str(value).strip().lower() in says_nothing for value in first)
+    return holds_words(data[name] if blank else first, fields)
+
+
+def _is_constant(data: Table, series: str, name: str) -> bool:
+    """Whether each series has one value of a column, such as its place."""
+    codes = [np.unique(list(map(str, data[column])), return_inverse=True)[1] for column in (series, name)]
+    return len(np.unique(np.stack(codes), axis=1).T) == codes[0].max() + 1
 
 
 def _sentence_on_sentinels(numbers: Mapping[str, np.ndarray]) -> str:
@@ -348,6 +375,7 @@ def _gathered(columns: Columns, times: Times) -> tuple[Times, str]:
     if columns.frequency is None or columns.duplicates is None or times.form.kind != "dates":
         return times, ""
     frequency, *others = named_alike(columns.frequency)
+    # Hours pass whatever clocks do, days go by the calendar of the zone.
     base = times.order if frequency.within_a_day else times.values
     off = base - frequency.floor(base)
     if any(len(np.unique(base - alike.floor(base))) == 1 for alike in (frequency, *others)):
@@ -366,17 +394,21 @@ def _come_again(times: Times) -> bool:
 
 
 def _rows(
-    data: Table, columns: Columns, times: Times, numbers: dict[str, np.ndarray]
+    data: Table, columns: Columns, times: Times, numbers: dict[str, np.ndarray], there: np.ndarray
 ) -> list[_Rows]:  # fmt: skip
     """The rows of each series, in the order of time; no two have one time. Of several that have, one stands for all,
     and its numbers are changed where it is their mean or sum.
+
+    Args:
+        there: (rows,), whether each is read.
     """
     if columns.series is None:
-        groups = {name: np.arange(len(data)) for name in columns.target}
+        groups = dict.fromkeys(columns.target, np.flatnonzero(there))
     else:
         names = np.array(names_in_column(data, data.place, columns.series))
         _, first, inverse = np.unique(names, return_index=True, return_inverse=True)
         order = np.argsort(inverse, kind="stable")
+        order = order[there[order]]
         parts = np.split(order, np.flatnonzero(np.diff(inverse[order])) + 1)
         groups = {str(names[part[0]]): part for part in sorted(parts, key=lambda part: first[inverse[part[0]]])}
     assert columns.time is not None
@@ -391,9 +423,12 @@ def _rows(
             groups[name] = _one_a_time(rows, times, columns, numbers, last=name == [*groups][-1])
         if columns.series is None and columns.duplicates is None:
             break  # all have the same times
-    return [
-        _Rows(name, rows, columns.target[0] if columns.series is not None else name) for name, rows in groups.items()
-    ]
+    if columns.series is None:
+        return [_Rows(name, rows, name) for name, rows in groups.items()]
+    if len(columns.target) == 1:
+        return [_Rows(name, rows, columns.target[0]) for name, rows in groups.items()]
+    keys = {name: split_line(name) if columns.keys else [name] for name in groups}
+    return [_Rows(as_line([*keys[n], target]), rows, target) for n, rows in groups.items() for target in columns.target]
 
 
 def _answers_for_doubled_times(data: Table, columns: Columns, times: Times) -> list[Mapping[str, Sequence[str]]]:
@@ -404,7 +439,7 @@ def _answers_for_doubled_times(data: Table, columns: Columns, times: Times) -> l
         keys = find_keys(data, "", [name for name in data.column_names if name not in used], times.order)
     named = [] if keys in (None, columns.series) else [{"series_column": keys.split(",")}]
     if times.form.kind == "dates" and not named and _are_uneven(np.unique(times.values)):
-        return _answers_for_uneven_times(times.values)
+        return _answers_for_uneven_times(times.values, times.form)
     return [*named, *({"duplicates": [row]} for row in get_args(Duplicates))]
 
 
@@ -413,8 +448,10 @@ def _are_uneven(moments: np.ndarray) -> bool:
     return step is None or step.length(moments) > _most_steps(moments)
 
 
-def _answers_for_uneven_times(moments: np.ndarray) -> list[Mapping[str, Sequence[str]]]:
-    """The settings that gather dates in steps: measurements by their mean, amounts by their sum."""
+def _answers_for_uneven_times(moments: np.ndarray, form: TimeForm) -> list[Mapping[str, Sequence[str]]]:
+    """The settings that gather dates in steps: measurements by their mean, amounts by their sum; none of numbers."""
+    if form.kind != "dates":
+        return []
     step = frequency_to_gather(np.unique(moments))
     return [
         {"frequency": [step], "duplicates": ["mean"]},
@@ -440,20 +477,36 @@ def _one_a_time(
     return rows[begins]
 
 
-def _in_zone(data: Table, columns: Columns, times: Times, place: str) -> tuple[Times, str]:
+def _in_zone(
+    data: Table, columns: Columns, times: Times, numbers: Mapping[str, np.ndarray]
+) -> tuple[Times, np.ndarray, str]:  # fmt: skip
     """Times of a clock that goes back once a year, where it does: in the zone that is asked for, or in one whose clocks
-    go back then; and a sentence on it.
+    go back then; the rows that are read; and a sentence on it. Rows of hours that the clocks leave out are not read,
+    where they have no value.
+
+    Raises:
+        DataError: there is a value in such an hour.
     """
+    there = np.ones(len(times.values), bool)
     if times.form.kind != "dates" or times.instants is not None:
-        return times, ""
+        return times, there, ""
     names = np.zeros(len(times.values), np.int64)
     if columns.series is not None:
-        names = np.unique(names_in_column(data, place, columns.series), return_inverse=True)[1]
-    zone = columns.zone or zone_of_turning_clocks(times.values[names == names[0]])
+        names = np.unique(names_in_column(data, data.place, columns.series), return_inverse=True)[1]
+    # A grid operator writes a row for the hour that is left out, to have 24 each day.
+    valued = np.any([~np.isnan(numbers[name]) for name in columns.target], axis=0)
+    zone = columns.zone or zone_of_turning_clocks(times.values[valued & (names == names[0])])
     if zone is None:
-        return times, ""
+        return times, there, ""
+    zoned = localized(times, zone, names, data.place)
+    assert zoned.instants is not None
+    there = ~np.isnat(zoned.instants)
+    if (wrong := np.flatnonzero(valued & ~there)).size:
+        written = times.form.written(times.values[wrong[:1]])[0]
+        raise DataError(f"{data.locate(columns.time or '')(int(wrong[0]))}: {written} is no time in {zone}")
     said = "" if columns.zone else f"Clocks go back: times are in {zone}; --zone names another."
-    return localized(times, zone, names, place), said
+    left_out = int((~there).sum())
+    return zoned, there, said + (f" Rows of the hour that clocks leave out: {left_out}, not read." if left_out else "")
 
 
 def _measured_rows(
@@ -499,9 +552,9 @@ def _ragged_ends(
             "future known, or is each column forecast from its own end?",
             [{"target": short, "known": beyond}, {"target": [*last]}],
         )
-    return (
-        "Each column is forecast from its own end: " + ", ".join(f"{n} {t}" for n, t in list(shown.items())[:9]) + "."
-    )
+    listed = ", ".join(f"{name} {time}" for name, time in list(shown.items())[:9])
+    more = f" and {len(shown) - 9} more" if len(shown) > 9 else ""
+    return f"Each column is forecast from its own end: {listed}{more}."
 
 
 def _without_partial_step(series: list[OneSeries], columns: Columns) -> tuple[list[OneSeries], str]:
@@ -562,7 +615,7 @@ def _frequency(rows_of_series: list[_Rows], columns: Columns, times: Times, plac
         elif len(rows.rows) > 2:
             series = {} if columns.series is None else {"series_column": columns.keys or (columns.series,)}
             steps = {"rows_are_steps": (), **series}
-            by_step = _answers_for_uneven_times(times.values[rows.rows]) if times.form.kind == "dates" else []
+            by_step = _answers_for_uneven_times(times.values[rows.rows], times.form)
             raise Question(_irregular(rows, columns, times, place), [*by_step, steps])
     if not named:
         raise DataError(f"{place}: no series has the three times that show a frequency; name it with --frequency")
@@ -626,18 +679,18 @@ def _on_grid(
 ) -> OneSeries:  # fmt: skip
     moments = times.values[raw.rows]
     places, length = frequency.places(moments), int(frequency.length(moments)) + 1
-    by_step = _answers_for_uneven_times(moments) if times.form.kind == "dates" else []
     if length > _most_steps(moments):
         raise Question(
             f"{place}: series {raw.name}: {len(moments):,} times lie on a grid of {length:,} ({frequency}); name "
-            "another step with --frequency", by_step,
+            "another step with --frequency", _answers_for_uneven_times(moments, times.form),
         )  # fmt: skip
     off = np.flatnonzero((places < 0) | (np.diff(places, prepend=-1) == 0))
     if len(off):
         row, written = int(raw.rows[off[0]]), times.form.written(moments[off[:1]])[0]
         raise Question(
             f"{place}: row {row + 1}, column {columns.time!r}: {written} of series {raw.name} is not on the grid of "
-            f"its other times ({frequency})", [{"duplicates": [row_of]} for row_of in get_args(Duplicates) if by_step],
+            f"its other times ({frequency})",
+            [{"duplicates": [row_of]} for row_of in get_args(Duplicates)] if times.form.kind == "dates" else [],
         )  # fmt: skip
 
     if len(places) > 2 and np.diff(places).min() > 1:
