@@ -151,20 +151,17 @@ class Question(DataError):
         answers: settings that tell it, by name, the likeliest first; each has one text or several, or none where it is
             a flag without a value.
         rows: the table as far as it is read, a line for its names and one for each of its first rows.
-        command: the command and its arguments that take the answer, where another one was typed.
-
     Example:
         >>> str(Question("a.csv: row 1: 1,234 may be 1234 or 1.234", [{"decimal": ["."]}, {"decimal": [","]}]))
         'a.csv: row 1: 1,234 may be 1234 or 1.234; give --decimal . or --decimal ,'
     """
 
     def __init__(
-        self, asked: str, answers: Sequence[Mapping[str, Sequence[str]]] = (), rows: Sequence[str] = (),
-        command: Sequence[str] = (),
-    ) -> None:  # fmt: skip
+        self, asked: str, answers: Sequence[Mapping[str, Sequence[str]]] = (), rows: Sequence[str] = ()
+    ) -> None:
         mark = "" if asked.endswith("?") else ";"
         super().__init__(f"{asked}{mark} give {_listed(answers)}" if answers else asked)
-        self.asked, self.answers, self.rows, self.command = asked, list(answers), rows, command
+        self.asked, self.answers, self.rows = asked, list(answers), rows
 
 
 def _listed(answers: Sequence[Mapping[str, Sequence[str]]]) -> str:

@@ -11,7 +11,7 @@ from gatedrnn.kinds.kind import Kind, LayerView
 
 LIMITS = budgets.read_limits()
 MOST = {
-    "files": 360,
+    "files": 361,
     "public module constants": 417,
     "calls of isinstance": 380,
     "functions with 10 or more parameters": 43,

@@ -15,7 +15,7 @@ from cyclopts import App, CycloptsError, Parameter, UnknownCommandError, Unknown
 from cyclopts.config import Dict
 
 from gatedrnn import __version__
-from gatedrnn.cli.arguments import RUN
+from gatedrnn.cli.arguments import RUN, is_table
 from gatedrnn.cli.interrupted import begins_again, goes_on, interruption
 from gatedrnn.errors import (
     FAILURE,
@@ -39,6 +39,8 @@ from gatedrnn.terminal import plain, show_all
 from gatedrnn.trust import named_on, trusting
 
 _OF_TASKS = ("compare", "forecast", "train")
+_OF_A_FILE = ("compare", "train", "describe")
+"""Commands whose first word may be a file of training data."""
 """Commands whose flags are those of the task that is named."""
 _ON_COMMAND_LINE = ("config", "trust_code", "oversubscribe", "help", "help_all", "version")
 """Flags of every command, which a file of settings cannot give."""
@@ -72,7 +74,9 @@ def build_app(tokens: Sequence[str] = ()) -> App:
     app.command("gatedrnn.cli.probe:probe", name="probe", help="Test what cells can learn, at what length.")
     app.command("gatedrnn.cli.diagnose:diagnose", name="diagnose", help="Analyse a trained model's gates and memory.")
     app.command("gatedrnn.cli.view:view", name="view", help="Open a page that shows a model's gates step by step.")
-    app.command("gatedrnn.cli.describe:describe", name="describe", help="Print equations, sizes and backend of cells.")
+    of_table = tokens[:1] == ["describe"] and "--train-file" in tokens
+    describe = "gatedrnn.cli.describe_table:describe_table" if of_table else "gatedrnn.cli.describe:describe"
+    app.command(describe, name="describe", help="Print equations, sizes and backend of cells.")
     app.command("gatedrnn.cli.verify:verify", name="verify", help="Check that all execution modes of a cell agree.")
     app.command("gatedrnn.cli.cache:cache", name="cache", help="Show or clear the cache of tokenised texts.")
     app.register_install_completion_command(help="Install completion for this shell (bash, zsh, fish), and say how.")
@@ -100,7 +104,7 @@ def build_app(tokens: Sequence[str] = ()) -> App:
     app.meta.suppress_keyboard_interrupt = False
     if tokens and tokens[0] in app and not tokens[0].startswith("-"):
         app[tokens[0]].help = None  # its function's own, in full; the line above is for the list of commands
-    if tokens and tokens[0] in _OF_TASKS:
+    if of_table or (tokens and tokens[0] in _OF_TASKS):
         _offer_flags_of_task(app[tokens[0]], tokens)
     return app
 
@@ -114,7 +118,7 @@ def _offer_flags_of_task(command: App, tokens: Sequence[str]) -> None:
     task = held or _named_task(command, tokens)
     whole = command.name[0] != "compare" or _asks_for_recipes(tokens)
     command.default_command = with_flags_of(task, command.default_command, expert=expert, whole=whole, unnamed=held)
-    decided = "" if command.name[0] == "compare" else " What the data decide of them: gatedrnn describe --recipe FILE."
+    decided = "" if command.name[0] == "compare" else " What the data decide of them: gatedrnn describe FILE."
     more = "" if expert else f"The flags of {task}; --help-all shows expert flags too."
     command.help_epilogue = (more + decided).strip() or None
 
@@ -190,7 +194,9 @@ def _read_config(path: Path) -> dict[str, Any]:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; ends the process with 0, 1 (failure), 2 (usage) or, at a signal, 128 and its number:
     130 at Ctrl-C, 143 at SIGTERM, 129 at SIGHUP."""
-    tokens = list(sys.argv[1:] if arguments is None else arguments)
+    tokens = typed_tokens = list(sys.argv[1:] if arguments is None else arguments)
+    if len(tokens) > 1 and tokens[0] in _OF_A_FILE and is_table(tokens[1]):
+        tokens = [tokens[0], "--train-file", *tokens[1:]]
     for stream in (sys.stdout, sys.stderr):
         show_all(stream)
     goes_on(begins_again)
@@ -217,14 +223,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
         task = _named_task(build_app()[tokens[0]], tokens) if tokens[0] in _OF_TASKS else None
         _stop(USAGE, unknown_flag(error, task) if task else in_one_line(error))
     except Question as error:
-        if error.answers and not error.command and tokens[0] not in _OF_TASKS:
+        if error.answers and tokens[0] not in (*_OF_TASKS, "describe"):
             answers = " or ".join(map(typed, error.answers))
             _stop(
                 error.exit_code,
                 f"{error.asked.rstrip('?')}; a model reads a file as its training data: mend the file, or train again "
                 f"with {answers}",
             )
-        commands = _commands_that_answer(error, error.command or tokens) if error.answers else []
+        commands = _commands_that_answer(error, typed_tokens) if error.answers else []
         _stop(error.exit_code, "\n".join([in_one_line(error), *commands]))
     except Exception as error:
         code = _exit_code(error)

@@ -41,12 +41,6 @@ def is_table(word: str) -> bool:
     return bool(Path(word).suffix) and Path(word).is_file()
 
 
-def known_cell_or_table(_: object, word: str) -> None:
-    """Refuse a word that names neither a cell nor a file of data."""
-    if not is_table(word):
-        known_cell(_, word)
-
-
 def at_least_one(_: object, value: int | None) -> None:
     """Refuse a count below 1."""
     if value is not None and value < 1:

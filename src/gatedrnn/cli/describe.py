@@ -1,4 +1,4 @@
-"""gatedrnn describe: cells, a model, the recipe of a file."""
+"""gatedrnn describe: cells, or a model."""
 
 from pathlib import Path
 from typing import Annotated
@@ -7,56 +7,9 @@ from cyclopts import Group, Parameter
 from rich.table import Table
 from rich.text import Text
 
-from gatedrnn.cli.arguments import above_zero, at_least_one, is_table, known_cell_or_table
-from gatedrnn.errors import Question, UsageError
-from gatedrnn.records import Json
+from gatedrnn.cli.arguments import above_zero, at_least_one, known_cell
+from gatedrnn.errors import UsageError
 from gatedrnn.terminal import Console
-
-
-def print_recipe(file: Path, task: str | None) -> None:
-    """How a file is read (dialect, roles of columns, grid), and the settings of a run on it, each with its reason.
-
-    Args:
-        task: guessed if None.
-    """
-    from gatedrnn.data import FORECAST, LANGUAGE, tasks_kept
-    from gatedrnn.tables.files import FORMATS, ending_of, read_table
-    from gatedrnn.tasks.claims import task_of_file
-    from gatedrnn.training.chosen import recipe_for
-
-    console = Console()
-    task = task or task_of_file(file)
-    if task != LANGUAGE and FORMATS.get(ending_of(file)) == "csv":
-        console.print(f"Dialect: {read_table(file).dialect}.", highlight=False)
-    try:
-        with tasks_kept():
-            recipe = recipe_for(file, task)
-    except Question as question:
-        question.command = ("forecast", str(file)) if task == FORECAST else ("train", "--train-file", str(file))
-        raise
-    for note in recipe.notes:
-        console.print(note, highlight=False)
-    command = "forecast" if task == FORECAST else "train --train-file"
-    table = Table(title=f"gatedrnn {command} {file.name}: what it takes, and why", title_justify="left")
-    for column in ("flag", "value", "reason"):
-        table.add_column(column)
-    for name, choice in recipe.decided.items():
-        table.add_row(_flag(name), _as_typed(choice.value), choice.reason)
-    table.add_section()
-    for name, value in recipe.fixed.items():
-        table.add_row(_flag(name), _as_typed(value), f"the same for every {task}")
-    console.print(table)
-
-
-def _flag(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
-
-
-def _as_typed(value: Json) -> str:
-    """A value as a flag has it."""
-    if isinstance(value, list):
-        return " ".join(map(str, value))
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def print_model(folder: Path) -> None:
@@ -86,12 +39,12 @@ def print_model(folder: Path) -> None:
         console.print(Text(f"{title:<8}{text}"), soft_wrap=True)
 
 
-REGULARISERS, RECIPE = Group("Regularisers", sort_key=1), Group("Recipe", sort_key=2)
+REGULARISERS = Group("Regularisers", sort_key=1)
 Size = Annotated[int, Parameter(validator=at_least_one)]
 
 
 def describe(
-    *cells: Annotated[str, Parameter(validator=known_cell_or_table)],
+    *cells: Annotated[str, Parameter(validator=known_cell)],
     model: Path | None = None,
     input_size: Size = 64,
     hidden_size: Annotated[int | None, Parameter(validator=at_least_one)] = None,
@@ -106,17 +59,16 @@ def describe(
     weight_dropout: Annotated[float, Parameter(group=REGULARISERS)] = 0.0,
     layer_norm: Annotated[bool, Parameter(group=REGULARISERS)] = False,
     kernel: bool = False,
-    recipe: Annotated[Path | None, Parameter(group=RECIPE)] = None,
-    task: Annotated[str | None, Parameter(group=RECIPE)] = None,
+    recipe: Path | None = None,
 ) -> None:
     """Print what cells are (equations, parameters by part, state, multiply-adds, the backend on this machine), or of
     what parts a trained model is made.
 
-    Or, of a table or with --recipe, how its data are read, and what `gatedrnn train` and `gatedrnn forecast` do with
-    them.
+    Or, of a table, as in `gatedrnn describe sales.csv`, how it is read, and what `gatedrnn train` and
+    `gatedrnn forecast` do with it.
 
     Args:
-        cells: Cells to describe, with options as in gru:reset_after=false, or a table; all cells if none is named.
+        cells: Cells to describe, with options as in gru:reset_after=false; all cells if none is named.
         model: Folder of a run, or of a model that one wrote: print its parts instead, each with its parameters.
         input_size: Features of the input.
         hidden_size: Channels of the state; 128 if neither this nor expansion is given.
@@ -131,17 +83,17 @@ def describe(
         weight_dropout: Rate.
         layer_norm: Normalise each gate's input projection.
         kernel: Print the sources that are generated from the equations, for a CPU and for a GPU.
-        recipe: File of training data: print the settings that a run takes for it, each with its reason, in the place of
-            cells.
-        task: The task of that file; guessed by its columns if not given.
+        recipe: File of training data: the same as `gatedrnn describe FILE`, which takes the flags of the task's data.
     """
-    if len(cells) == 1 and is_table(cells[0]) and recipe is None and model is None:
-        print_recipe(Path(cells[0]), task)
-        return
     if sum((bool(cells), model is not None, recipe is not None)) > 1:
         raise UsageError("cells, --model and --recipe are described one at a time; give one of them")
     if recipe is not None:
-        print_recipe(recipe, task)
+        from gatedrnn.cli.describe_table import describe_table
+        from gatedrnn.data.registry import data_settings
+        from gatedrnn.tasks.claims import task_of_file
+
+        task = task_of_file(recipe)
+        describe_table(data=data_settings(task, train_file=recipe))
         return
     if model is not None:
         print_model(model)

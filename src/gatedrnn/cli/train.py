@@ -59,6 +59,8 @@ def train(
 ) -> None:
     """Train one model on a task and save it as a Hugging Face folder; a language model, if no task is named.
 
+    `gatedrnn train FILE` is short for --train-file FILE, and the file tells the task.
+
     Flags are those of the task, their defaults its recipe: `--task NAME --help` shows them.
 
     Args:

@@ -32,6 +32,7 @@ from gatedrnn.tables.dialect import (
     rows_of,
     table_of_rows,
 )
+from gatedrnn.tables.numbers import is_number
 from gatedrnn.tables.options import AS_SHOWN, DialectOptions
 from gatedrnn.tables.sheets import bounded
 from gatedrnn.tables.table import WRITTEN_HALF, Table, type_of_json, values_of_column, with_whole_characters
@@ -53,8 +54,9 @@ FORMATS = {
 """The formats of tables by their endings; a CSV or TSV may be packed, as .csv.gz."""
 _OF_ANY_TEXT = (".txt", ".dat")
 """Endings of files of which few are tables."""
-FILE = "(file)"
-"""The column of a folder's tables that has the name of each, without its ending."""
+FILE, FOLDER = "(file)", "(folder)"
+"""Columns of several tables: the name of each without its ending, with its folder where several have one name; and the
+name of its folder, the one nearest to that of all, where they lie in several."""
 _MAX_FOOTER = 1 << 24
 """Bytes of a Parquet file's footer at most: it grows with columns times groups of rows, and is read as a whole."""
 FLAGS = {
@@ -135,7 +137,10 @@ def read_table(source: Source, options: DialectOptions = AS_SHOWN) -> Table:
     if isinstance(source, Table):
         return source
     if is_several(source):
-        return _one_below_another(source, [(file, _parsed_once(file, options)) for file in _tables_in(source)])
+        files = _tables_in(source)
+        return _one_below_another(
+            source, [(file, _parsed_once(file, options, says=file == files[0])) for file in files]
+        )
     return _parsed_once(source, options)
 
 
@@ -159,7 +164,7 @@ def _keep(source: _Source, table: Table) -> None:
     _parsed[source] = table
 
 
-def _parsed_once(path: Path, options: DialectOptions) -> Table:
+def _parsed_once(path: Path, options: DialectOptions, *, says: bool = True) -> Table:
     if not path.is_file():
         raise DataError(f"{path}: no such file" if not path.exists() else f"{path}: not a file")
     source = _source_of(path, options)
@@ -170,7 +175,7 @@ def _parsed_once(path: Path, options: DialectOptions) -> Table:
     if table is None:
         table = _read(path, options)
         _keep(source, table)
-        for note in table.dialect.notes(path.name) if table.dialect is not None else ():
+        for note in table.dialect.notes(path.name) if table.dialect is not None and says else ():
             LOG.warning("%s", note)
     return table
 
@@ -193,13 +198,17 @@ def _tables_in(path: Path) -> list[Path]:
     endings = {*FORMATS} - ({*_OF_ANY_TEXT} if path.is_dir() else set())
     files = sorted(file for file in seen if file.is_file() and ending_of(file) in endings)
     if not files:
-        inside = next((folder for folder in sorted(seen) if folder.is_dir()), None)
-        further = "" if inside is None else f'; for those of its folders give the pattern "{path}/*/*"'
+        below = sorted(path.rglob("*")) if path.is_dir() else []
+        inside = next((file for file in below if ending_of(file) in endings), path)
+        depth = "/".join("*" for _ in inside.relative_to(path).parts)
+        further = f'; for those of its folders give the pattern "{path}/{depth}"' if depth else ""
         raise DataError(f"{path}: holds no file that ends in one of {', '.join(FORMATS)}{further}")
     return files
 
 
 def _one_below_another(path: Path, tables: list[tuple[Path, Table]]) -> Table:
+    if all(all(map(is_number, table.column_names)) for _, table in tables):
+        tables = [(file, table.without_header()) for file, table in tables]
     first, top = tables[0]
     for file, table in tables:
         if set(table.column_names) != set(top.column_names):
@@ -207,12 +216,18 @@ def _one_below_another(path: Path, tables: list[tuple[Path, Table]]) -> Table:
             raise DataError(
                 f"{file}: column {unlike!r} is in one of it and {first.name} alone; tables of a folder are alike"
             )
-        if FILE in table.column_names:
-            raise DataError(f"{file}: has a column {FILE!r}, which names files of a folder; rename it")
+        if {FILE, FOLDER} & {*table.column_names}:
+            raise DataError(f"{file}: has a column {FILE!r} or {FOLDER!r}, which names files of a folder; rename it")
     columns = {name: [value for _, table in tables for value in table[name]] for name in top.column_names}
-    columns[FILE] = [
-        file.name.removesuffix(".gz").rpartition(".")[0] for file, table in tables for _ in range(len(table))
-    ]
+    stems = [file.name.removesuffix(".gz").rpartition(".")[0] for file, _ in tables]
+    root = os.path.commonpath([file.parent for file, _ in tables])
+    folders = [file.relative_to(root).parts[0] for file, _ in tables]
+    if len({*stems}) < len(stems):
+        stems = [str(file.parent.relative_to(root) / stem) for (file, _), stem in zip(tables, stems, strict=True)]
+    lengths = [len(table) for _, table in tables]
+    for name, of_files in ((FILE, stems), (FOLDER, folders)):
+        if name == FILE or any(len(file.relative_to(root).parts) > 1 for file, _ in tables):
+            columns[name] = [word for word, rows in zip(of_files, lengths, strict=True) for _ in range(rows)]
     digests = "".join(f"{file.name} {table.sha256}\n" for file, table in tables)
     return Table(
         columns, top.class_names, hashlib.sha256(digests.encode()).hexdigest(), top.types, None, str(path), path.name

@@ -69,7 +69,7 @@ def with_time_column(data: Table, place: str, wanted: str | None) -> tuple[Table
     usual = [name for name in names if name.lower() in TIME_COLUMNS]
     dated = [name for name in names if are_dates(data.head(name))]
     if len(dated) > 1:
-        # A grid operator's date and hour stand beside a whole time, which is the better one.
+        # A grid operator writes a date and an hour next to a whole time, which is the better one.
         regular = [name for name in dated if _rises(data[name]) and _is_regular(data[name])]
         dated = regular if len(regular) == 1 else dated
         dated = [name for name in dated if name in usual] or [name for name in dated if _rises(data[name])] or dated

@@ -21,6 +21,8 @@ from gatedrnn.data.labels import are_measured, holds_lists
 from gatedrnn.data.settings import FORECAST, LANGUAGE, SERIES, SERIES_REGRESSION, TAGGING, TEXT, TEXT_REGRESSION
 from gatedrnn.errors import DataError, Question
 from gatedrnn.tables.files import (
+    FILE,
+    FOLDER,
     FORMATS,
     column_of,
     ending_of,
@@ -120,6 +122,8 @@ def _of_table(data: Table, place: str, name: str) -> tuple[str, str]:
         labels = list(dict(zip(data[series], data[label], strict=True)).values())
         task = SERIES if holds_labels(labels) or not all(map(is_number, labels)) else SERIES_REGRESSION
         return task, f"{name} holds series with a label each, in {label!r}"
+    if {FILE, FOLDER} <= {*data.column_names}:
+        return SERIES, f"{name} holds a series a file, in folders by their class"
     tagged = _answer(tag_columns_of, data, place, None)
     if tagged is not None and all(holds_lists(data[column]) for column in tagged):
         return TAGGING, f"{name} holds words in {tagged[0]!r} and a tag for each in {tagged[1]!r}"

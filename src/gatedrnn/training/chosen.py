@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Collection, Mapping
-from pathlib import Path
 from typing import NamedTuple
 
 from gatedrnn.data import Examples, load_task
@@ -26,16 +25,16 @@ class RecipeForData(NamedTuple):
     """The notes on the data."""
 
 
-def recipe_for(file: Path, task: str) -> RecipeForData:
-    """The whole recipe for a file of training data.
+def recipe_for(task: str, **given: Json) -> RecipeForData:
+    """The whole recipe for training data, but for the settings that are given.
 
     Raises:
-        DataError: the file cannot be used.
+        DataError: the data cannot be used.
     """
-    settings = default_run(task, train_file=str(file))
+    settings = default_run(task, **given)
     data, values = load_task(settings.data), settings.flat()
-    decided = task_named(task).chosen(data, explain=True)
-    fixed = {name: value for name, value in recipe_of(task, whole=True).items() if name not in decided}
+    decided = {n: choice for n, choice in task_named(task).chosen(data, explain=True).items() if n not in given}
+    fixed = {n: value for n, value in recipe_of(task, whole=True).items() if n not in decided and n not in given}
     if settings.train.total_steps:
         fixed.pop("epochs", None)
     if values["batch_size"] != fixed.get("batch_size", values["batch_size"]):

@@ -134,12 +134,12 @@ def test_a_table_is_described_by_its_dialect_its_roles_and_its_grid(tmp_path, mo
     assert "Grid: D, 1 series of 30 steps, 01.01.2024 to 30.01.2024." in said
 
 
-def test_a_question_on_a_table_that_is_described_is_answered_by_the_command_that_reads_it(
-    tmp_path, monkeypatch, capsys
-):
+def test_a_question_on_a_table_that_is_described_is_answered_by_describe_with_the_answer(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a.csv").write_text(
         "ds;y\n" + "".join(f"2024-01-{day:02};{day % 3 * 400 or '1.200'}\n" for day in range(1, 31))
     )
     assert exit_code("describe", "a.csv") == 2
-    assert "  gatedrnn forecast a.csv --decimal ,\n" in capsys.readouterr().err
+    assert "  gatedrnn describe a.csv --decimal ,\n" in capsys.readouterr().err
+    assert exit_code("describe", "a.csv", "--decimal", ",") == 0
+    assert "Grid: D, 1 series of 30 steps" in capsys.readouterr().out

@@ -490,3 +490,22 @@ def test_what_lines_around_a_table_say_is_read(tmp_path):
     counted = "COLUMN:,1,2\nUNITS:,m,m\nday of year,up,down\n" + rows.replace("\n", ",1.5\n").replace("5,1.5", "5,2.5")
     path.write_text(counted)
     assert read_table(path).column_names == ["day of year", "up", "down"]
+
+
+def test_files_of_one_name_are_series_of_their_own_whose_folder_is_their_class(tmp_path):
+    rng = np.random.default_rng(0)
+    for number, name in enumerate(("walk", "run")):
+        for recording in ("r1", "r2", "r3"):
+            folder = tmp_path / "logs" / name / recording
+            folder.mkdir(parents=True)
+            rows = pd.DataFrame({"time": np.arange(20), "x": number + rng.normal(size=20)})
+            rows.to_csv(folder / "Accelerometer.csv", index=False)
+            spectrum = "".join(f"{1100 + n}.5\t{value:.4f}\n" for n, value in enumerate(rows.x))
+            (tmp_path / f"{name}-{recording}.tsv").write_text(spectrum)
+    refused(r'give the pattern ".*logs/\*/\*/\*"', task_of_file, tmp_path / "logs")
+    path = tmp_path / "logs/*/*/*.csv"
+    found = read_series(path, Reading())
+    assert task_of_file(path) == "series-classification" and found.labels == ["run"] * 3 + ["walk"] * 3
+    assert found.names == [f"{name}/{n}/Accelerometer" for name in ("run", "walk") for n in ("r1", "r2", "r3")]
+    named = read_series(tmp_path / "*.tsv", Reading(), labelled=False)
+    assert len(named.values) == 6 and "time (numbers) 'column 1'" in named.said and named.values[0].shape == (20, 1)

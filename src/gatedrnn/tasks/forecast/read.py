@@ -378,9 +378,11 @@ def over_series(of: Callable[[np.ndarray], float], table: SeriesTable, stop: np.
 
 
 def _counted(table: SeriesTable, learned: np.ndarray) -> bool:
-    """Whether no value that is trained on is below 0, and some are 0: counts, sales, intermittent demand."""
+    """Whether no value that is trained on is below 0, and some are 0: counts, sales, intermittent demand. Columns of a
+    wide table may be of unlike kinds: each of them has a 0 then.
+    """
     lowest = over_series(np.nanmin, table, learned)
-    return float(np.nanmin(lowest)) == 0
+    return float(np.nanmin(lowest) if table.columns.series is not None else np.nanmax(np.abs(lowest))) == 0
 
 
 def _features(table: SeriesTable, learned: np.ndarray) -> dict[str, Json]:

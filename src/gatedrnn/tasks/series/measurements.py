@@ -1,8 +1,9 @@
 """Tables of series: a row a time, or a row a measurement."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
@@ -13,6 +14,7 @@ from gatedrnn.errors import DataError
 from gatedrnn.records import Json
 from gatedrnn.tables.files import (
     FILE,
+    FOLDER,
     column_of,
     names_in_column,
     read_csv,
@@ -23,7 +25,7 @@ from gatedrnn.tables.keys import SERIES_COLUMNS
 from gatedrnn.tables.numbers import numbers_in_column, numbers_of
 from gatedrnn.tables.options import PLAIN, Fields
 from gatedrnn.tables.table import Table, type_kept
-from gatedrnn.tables.time_columns import TIME_COLUMNS, with_time_column
+from gatedrnn.tables.time_columns import TIME_COLUMNS, may_be_times, with_time_column
 from gatedrnn.tables.times import check_rising, read_times, times_in_column
 from gatedrnn.tasks.series.fields import LabelledSeries
 from gatedrnn.tasks.series.formats import FILE_COLUMNS, named_file
@@ -54,10 +56,15 @@ def read_long(
     series = column_of(
         data.column_names, place, "series", series_column, SERIES_COLUMNS if named else (FILE,), plausible=again
     )
+    if time_column is None and series == FILE:
+        time_column = _rising_column(data)
     data, time = with_time_column(data, place, time_column)
     label = None
     if labelled or label_column in data.column_names or any(n.lower() in LABEL_COLUMNS for n in data.column_names):
-        label = column_of(data.column_names, place, "label", label_column, LABEL_COLUMNS)
+        others = [name for name in data.column_names if name not in (series, time)]
+        usual = LABEL_COLUMNS if any(name.lower() in LABEL_COLUMNS for name in others) else (FOLDER,)
+        may_be = [name for name in others if _is_constant(data, series, name)]
+        label = column_of(data.column_names, place, "label", label_column, usual, plausible=may_be)
     for what, name in (("group", group), ("weight", weight)):
         if channels is None and name is not None:
             column_of(data.column_names, place, what, name, ())
@@ -111,6 +118,29 @@ def read_long(
         types=data.types, label_type=type_kept(data.types.get(label or "")),
         said=said_columns(data.name, roles, data.column_names, left_out) + said,
     )  # fmt: skip
+
+
+def _is_constant(data: Table, series: str, name: str) -> bool:
+    """Whether each series has one value of a column."""
+    return len({*zip(data[series], map(str, data[name]), strict=True)}) == len({*data[series]})
+
+
+def _rising_column(data: Table) -> str | None:
+    """The one column of the tables of a folder that rises in each; None if several do, or none, or one is a time by its
+    name.
+    """
+    if any(name.lower() in TIME_COLUMNS for name in data.column_names):
+        return None
+    begins = np.flatnonzero([now != before for now, before in pairwise(data[FILE])]) + 1
+    rising = [
+        name for name in data.column_names
+        if name not in (FILE, FOLDER) and all(may_be_times(part) for part in _parts(data[name], begins))
+    ]  # fmt: skip
+    return rising[0] if len(rising) == 1 else None
+
+
+def _parts(values: Sequence[object], begins: np.ndarray) -> Iterator[Sequence[object]]:
+    return (values[first:last] for first, last in pairwise([0, *begins.tolist(), len(values)]))
 
 
 def _are_uneven(hours: np.ndarray) -> bool:
