@@ -36,7 +36,8 @@ def write(path: Path, rows: int, columns: int) -> None:
 
 def read(checkout: Path, table: Path) -> str:
     """Seconds, and the largest memory of the process."""
-    command = [sys.executable, "-m", "gatedrnn", "describe", "--recipe", str(table), "--task", "forecast"]
+    named = [] if (checkout / "src/gatedrnn/cli/describe_table.py").exists() else ["--recipe"]
+    command = [sys.executable, "-m", "gatedrnn", "describe", *named, str(table), "--task", "forecast"]
     begin = time.perf_counter()
     child = subprocess.Popen(
         command,

@@ -195,7 +195,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; ends the process with 0, 1 (failure), 2 (usage) or, at a signal, 128 and its number:
     130 at Ctrl-C, 143 at SIGTERM, 129 at SIGHUP."""
     tokens = typed_tokens = list(sys.argv[1:] if arguments is None else arguments)
-    if len(tokens) > 1 and tokens[0] in _OF_A_FILE and is_table(tokens[1]):
+    if tokens[:2] == ["describe", "--recipe"]:
+        tokens = ["describe", "--train-file", *tokens[2:]]
+    elif len(tokens) > 1 and tokens[0] in _OF_A_FILE and is_table(tokens[1]):
         tokens = [tokens[0], "--train-file", *tokens[1:]]
     for stream in (sys.stdout, sys.stderr):
         show_all(stream)

@@ -83,18 +83,13 @@ def describe(
         weight_dropout: Rate.
         layer_norm: Normalise each gate's input projection.
         kernel: Print the sources that are generated from the equations, for a CPU and for a GPU.
-        recipe: File of training data: the same as `gatedrnn describe FILE`, which takes the flags of the task's data.
+        recipe: File of training data, in the place of cells: the same as `gatedrnn describe FILE`, with the flags of the
+            task's data.
     """
-    if sum((bool(cells), model is not None, recipe is not None)) > 1:
-        raise UsageError("cells, --model and --recipe are described one at a time; give one of them")
-    if recipe is not None:
-        from gatedrnn.cli.describe_table import describe_table
-        from gatedrnn.data.registry import data_settings
-        from gatedrnn.tasks.claims import task_of_file
-
-        task = task_of_file(recipe)
-        describe_table(data=data_settings(task, train_file=recipe))
-        return
+    if recipe is not None or (cells and model is not None):
+        raise UsageError(
+            "cells, --model and --recipe are described one at a time; give one of them, and --recipe first"
+        )
     if model is not None:
         print_model(model)
         return
