@@ -83,7 +83,7 @@ def describe(
         weight_dropout: Rate.
         layer_norm: Normalise each gate's input projection.
         kernel: Print the sources that are generated from the equations, for a CPU and for a GPU.
-        recipe: File of training data, in the place of cells: the same as `gatedrnn describe FILE`, with the flags of the
+        recipe: File of training data, in the place of cells: as `gatedrnn describe FILE`, with the flags of the
             task's data.
     """
     if recipe is not None or (cells and model is not None):

@@ -140,10 +140,10 @@ def are_values(names: Sequence[str]) -> bool:
     """Whether the first line of a table is a row. The numbers 0, 1, 2 … are names: pandas gives them to columns that
     have none."""
     counted = list(names) == [str(number) for number in range(len(names))]
-    return not counted and all(_whole([name]) is not None or _is_value(name) for name in names)
+    return not counted and all(_whole([name]) is not None or _is_number_or_date(name) for name in names)
 
 
-def _is_value(field: str) -> bool:
+def _is_number_or_date(field: str) -> bool:
     try:
         return np.isfinite(float(field)) or are_dates([field])
     except ValueError:
