@@ -352,6 +352,8 @@ def _separator(sample: str, usual: str, quoted: bool) -> str:
             rows = [fields for fields in islice(lines, SAMPLE_ROWS) if fields]
         except csv.Error:  # text behind a closing quotation mark, which another separator may explain
             return 0, False, separator == usual
+        if not any("".join(fields[1:]).strip() for fields in rows):  # a mark that ends each line parts nothing
+            return 0, False, separator == usual
         # One half of a quoted field shows that the separator stands within quotation marks.
         halved = (any(field.count('"') % 2 for field in fields) for fields in rows)
         counts = Counter(len(fields) for fields, half in zip(rows, halved, strict=True) if not half)

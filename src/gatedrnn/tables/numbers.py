@@ -31,8 +31,8 @@ _LOOSE_NUMBER = re.compile(r"[+-]?[\d.,' ]*\d[\d.,' ]*(e[+-]?\d+)?", re.IGNORECA
 """A field of digits and marks, whatever they mean."""
 _MAX_WORDS = 4
 """Different words among the numbers of a column, at most, that may mean that nothing was measured."""
-_AROUND = re.compile(r"^[$€£¥₩₹%\s]+|[$€£¥₩₹%\s]+$")
-"""Signs of currencies and of percent, and blanks, around a number."""
+_AROUND = re.compile(r"^[$€£¥₩₹%\s]+|[$€£¥₩₹%\s;]+$")
+"""Signs of currencies and of percent, and blanks, around a number; and the mark that ends lines of some recorders."""
 _ALIKE = str.maketrans({"\u2212": "-", "\u2019": "'", "\u00a0": " ", "\u202f": " ", "\u2009": " "})
 """Marks that look alike: the minus sign, the apostrophe and the narrow blanks of typesetters."""
 Place: TypeAlias = Callable[[int], str]

@@ -184,6 +184,16 @@ def _is_regular(values: Sequence[object]) -> bool:
         return False
 
 
+def without_row_as_header(data: Table) -> Table:
+    """A table whose first line is a row, with the numbers of its columns as names; any other as it is. Such a line
+    holds numbers, and words that come again below them.
+    """
+    names = data.column_names
+    words = [name for name in names if not _is_number_or_date(name.rstrip("; "))]
+    again = (name in map(str, data.head(name)) for name in words)
+    return data.without_header() if len(words) * 2 < len(names) and all(again) else data
+
+
 def with_names_of_parts(data: Table) -> Table:
     """A table without names whose first columns hold a year and parts of it, and together rise from row to row, with
     the names of these parts; any other as it is.

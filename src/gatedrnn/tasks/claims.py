@@ -38,7 +38,7 @@ from gatedrnn.tables.numbers import is_number
 from gatedrnn.tables.options import AS_SHOWN, DialectOptions
 from gatedrnn.tables.questions import first_rows
 from gatedrnn.tables.table import Table
-from gatedrnn.tables.time_columns import with_names_of_parts, with_time_column
+from gatedrnn.tables.time_columns import with_names_of_parts, with_time_column, without_row_as_header
 from gatedrnn.tasks.series.files import named_files
 from gatedrnn.tasks.series.formats import is_regression, is_unnamed
 from gatedrnn.tasks.series.measurements import holds_measurements
@@ -101,7 +101,7 @@ def _answer(ask: Callable[..., Any], *given: object) -> Any:
 
 
 def _of_table(data: Table, place: str, name: str) -> tuple[str, str]:
-    data = with_names_of_parts(data)
+    data = without_row_as_header(with_names_of_parts(data))
     names = {column.lower() for column in data.column_names}
     curves = numbered_columns(data.column_names)
     labels = [name for name in data.column_names if name not in curves and name.lower() in LABEL_COLUMNS]

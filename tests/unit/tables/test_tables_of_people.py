@@ -509,3 +509,16 @@ def test_files_of_one_name_are_series_of_their_own_whose_folder_is_their_class(t
     assert found.names == [f"{name}/{n}/Accelerometer" for name in ("run", "walk") for n in ("r1", "r2", "r3")]
     named = read_series(tmp_path / "*.tsv", Reading(), labelled=False)
     assert len(named.values) == 6 and "time (numbers) 'column 1'" in named.said and named.values[0].shape == (20, 1)
+
+
+def test_recordings_without_names_of_columns_are_named_by_several_columns(tmp_path):
+    rows = [
+        f"{user},{kind},{user * 1000 + step * 50 + 7000 * (kind == 'run')},{step % 3 + (kind == 'run')}.25;"
+        for user in (1, 2, 3) for kind in ("walk", "run") for step in range(20)
+    ]  # fmt: skip
+    path = tmp_path / "raw.txt"
+    path.write_text("\n".join(rows) + "\n")
+    how = Reading(series_column="column 1,column 2", time_column="column 3", label_column="column 2")
+    found = read_series(path, how)
+    assert found.names == ["1,walk", "1,run", "2,walk", "2,run", "3,walk", "3,run"] and found.channels == ("column 4",)
+    assert found.labels == ["walk", "run"] * 3 and found.values[1][:3, 0].tolist() == [1.25, 2.25, 3.25]

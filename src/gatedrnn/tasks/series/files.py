@@ -13,6 +13,7 @@ from gatedrnn.tables.layout import numbered_columns
 from gatedrnn.tables.numbers import holds_words
 from gatedrnn.tables.options import AS_SHOWN, Decimal, DialectOptions, Fields, Order, Thousands
 from gatedrnn.tables.table import Table
+from gatedrnn.tables.time_columns import without_row_as_header
 from gatedrnn.tasks.series.fields import LabelledSeries
 from gatedrnn.tasks.series.formats import FILE_COLUMNS, is_unnamed, read_curves, read_recordings, read_ts, read_unnamed
 from gatedrnn.tasks.series.measurements import holds_measurements, read_long, read_measurement_files, read_measurements
@@ -62,7 +63,7 @@ def read_series(
     """
     if not isinstance(source, Table) and (found := _of_other_form(source, reading, channels, labelled)) is not None:
         return found
-    data = read_table(source, reading.dialect)
+    data = without_row_as_header(read_table(source, reading.dialect))
     series, time, label, fields = reading.series_column, reading.time_column, reading.label_column, reading.fields
     if holds_measurements(data.column_names):
         return read_measurements(data, series, time, label, fields, channels, labelled=labelled)

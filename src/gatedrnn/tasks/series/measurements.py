@@ -21,7 +21,7 @@ from gatedrnn.tables.files import (
     said_columns,
     without_row_numbers,
 )
-from gatedrnn.tables.keys import SERIES_COLUMNS
+from gatedrnn.tables.keys import SERIES_COLUMNS, with_key_column
 from gatedrnn.tables.numbers import numbers_in_column, numbers_of
 from gatedrnn.tables.options import PLAIN, Fields
 from gatedrnn.tables.table import Table, type_kept
@@ -53,11 +53,12 @@ def read_long(
     place = data.place
     named = any(name.lower() in SERIES_COLUMNS for name in data.column_names)
     again = [name for name in data.column_names if len({*map(str, data[name])}) < len(data)]
-    series = column_of(
-        data.column_names, place, "series", series_column, SERIES_COLUMNS if named else (FILE,), plausible=again
+    series = series_column or column_of(
+        data.column_names, place, "series", None, SERIES_COLUMNS if named else (FILE,), plausible=again
     )
     if time_column is None and series == FILE:
         time_column = _rising_column(data)
+    data, series, keys = with_key_column(data, place, series)
     data, time = with_time_column(data, place, time_column)
     label = None
     if labelled or label_column in data.column_names or any(n.lower() in LABEL_COLUMNS for n in data.column_names):
@@ -68,7 +69,7 @@ def read_long(
     for what, name in (("group", group), ("weight", weight)):
         if channels is None and name is not None:
             column_of(data.column_names, place, what, name, ())
-    rest = [name for name in data.column_names if name not in (series, time, label, group, weight)]
+    rest = [name for name in data.column_names if name not in (series, *keys, time, label, group, weight)]
     expected = channels
     channels, left_out = without_row_numbers(data, rest, channels or ())
     if expected is not None and {*channels} == {*expected}:

@@ -35,7 +35,8 @@ def load_series_task(settings: SeriesSettings) -> TaskData:
             "one that names WAV files"
         )
     notes: list[str] = []
-    reading = Reading(**{name: getattr(settings, name) for name in Reading._fields})
+    several = {name: ",".join(getattr(settings, name)) or None for name in ("series_column", "time_column")}
+    reading = Reading(**{name: getattr(settings, name) for name in Reading._fields} | several)
     read = {"train": read_series(settings.train_file, reading)}
     for split, file in (("validation", settings.validation_file), ("test", settings.test_file)):
         if file is not None:

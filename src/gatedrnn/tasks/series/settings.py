@@ -5,7 +5,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from gatedrnn.data.settings import NO_CLASSES, NO_TOKENS, By, Frames, NumberTableSettings, Seed
+from gatedrnn.data.settings import NO_CLASSES, NO_TOKENS, By, Frames, Names, NumberTableSettings, Seed
 
 
 class SeriesSettings(NumberTableSettings):
@@ -23,10 +23,11 @@ class SeriesSettings(NumberTableSettings):
     """Validation series; a fraction of the training series if not given."""
     test_file: Path | None = None
     """Test series; a fraction of the training series if not given."""
-    series_column: str | None = None
-    """Column of the series' names in a table; guessed where one name is obvious."""
-    time_column: str | None = None
-    """Column of the times; guessed where one name is obvious."""
+    series_column: Names = ()
+    """Column of the series' names in a table, or several that name a series together; guessed where one name is
+    obvious."""
+    time_column: Names = ()
+    """Column of the times, or several with their parts; guessed where one name is obvious."""
     label_column: str | None = None
     """Column of the labels; guessed where one name is obvious."""
     frames: Frames = "log-mel"
