@@ -39,9 +39,9 @@ from gatedrnn.terminal import plain, show_all
 from gatedrnn.trust import named_on, trusting
 
 _OF_TASKS = ("compare", "forecast", "train")
+"""Commands whose flags are those of the task that is named."""
 _OF_A_FILE = ("compare", "train", "describe")
 """Commands whose first word may be a file of training data."""
-"""Commands whose flags are those of the task that is named."""
 _ON_COMMAND_LINE = ("config", "trust_code", "oversubscribe", "help", "help_all", "version")
 """Flags of every command, which a file of settings cannot give."""
 
@@ -195,8 +195,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; ends the process with 0, 1 (failure), 2 (usage) or, at a signal, 128 and its number:
     130 at Ctrl-C, 143 at SIGTERM, 129 at SIGHUP."""
     tokens = typed_tokens = list(sys.argv[1:] if arguments is None else arguments)
-    if tokens[:2] == ["describe", "--recipe"]:
-        tokens = ["describe", "--train-file", *tokens[2:]]
+    if tokens[:1] == ["describe"] and "--recipe" in tokens:
+        tokens = ["--train-file" if token == "--recipe" else token for token in tokens]
     elif len(tokens) > 1 and tokens[0] in _OF_A_FILE and is_table(tokens[1]):
         tokens = [tokens[0], "--train-file", *tokens[1:]]
     for stream in (sys.stdout, sys.stderr):

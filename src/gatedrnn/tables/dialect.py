@@ -50,7 +50,8 @@ _TOTALS = ("*", "**", "total", "totals", "grand total", "sum", "summe", "gesamt"
 """First fields of a row of totals, in small letters."""
 
 
-_NAMES_MISSING = re.compile(r"missing(?: values?| data)?\s*[:=]\s*(-?[\w.]+)", re.IGNORECASE)
+_NAMES_MISSING = re.compile(r"missing(?: values?| data)?\s*[:=]\s*(-\d[\d.]*|99[\d.]*|[a-z]+)\W*$", re.IGNORECASE)
+"""Such a line may count missing values, too: words and numbers that no measurement has are names of them."""
 
 
 class Dialect(NamedTuple):
@@ -413,14 +414,14 @@ _HEADER_LINES = 4
 
 
 def _names_more(row: _Row, below: Sequence[_Row]) -> bool:
-    """Whether the first of these lines names more columns than a line above it, or tells more of them apart, or that
-    line counts the columns; and the second holds values.
+    """Whether the first of these lines names more columns than a line above it, or that line counts the columns; and
+    the second holds values.
     """
     rest = [field.strip() for field in row.fields[1:]]
-    counts = rest == [str(number) for number in range(1, len(rest) + 1)]
+    counts = len(rest) > 2 and rest == [str(number) for number in range(1, len(rest) + 1)]
     return (
         len(below) == 2 and len(below[0].fields) == len(row.fields)
-        and (below[0].filled > row.filled or len({*below[0].fields}) > len({*row.fields}) or counts)
+        and (below[0].filled > row.filled or counts)
         and not _holds_values(below[:1]) and _holds_values(below[1:])
     )  # fmt: skip
 

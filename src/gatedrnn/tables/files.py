@@ -207,7 +207,8 @@ def _tables_in(path: Path) -> list[Path]:
 
 
 def _one_below_another(path: Path, tables: list[tuple[Path, Table]]) -> Table:
-    if all(all(map(is_number, table.column_names)) for _, table in tables):
+    counted = [str(number) for number in range(len(tables[0][1].column_names))]  # pandas' names of columns without one
+    if all(table.column_names != counted and all(map(is_number, table.column_names)) for _, table in tables):
         tables = [(file, table.without_header()) for file, table in tables]
     first, top = tables[0]
     for file, table in tables:
@@ -226,11 +227,17 @@ def _one_below_another(path: Path, tables: list[tuple[Path, Table]]) -> Table:
         stems = [str(file.parent.relative_to(root) / stem) for (file, _), stem in zip(tables, stems, strict=True)]
     lengths = [len(table) for _, table in tables]
     for name, of_files in ((FILE, stems), (FOLDER, folders)):
-        if name == FILE or any(len(file.relative_to(root).parts) > 1 for file, _ in tables):
+        if name == FILE or all(len(file.relative_to(root).parts) > 1 for file, _ in tables):
             columns[name] = [word for word, rows in zip(of_files, lengths, strict=True) for _ in range(rows)]
     digests = "".join(f"{file.name} {table.sha256}\n" for file, table in tables)
     return Table(
-        columns, top.class_names, hashlib.sha256(digests.encode()).hexdigest(), top.types, None, str(path), path.name
+        columns,
+        top.class_names,
+        hashlib.sha256(digests.encode()).hexdigest(),
+        top.types,
+        top.dialect,
+        str(path),
+        path.name,
     )
 
 

@@ -1,6 +1,7 @@
 """Tables whose times are columns, turned so that times are rows: a column a date, a month or a step; or lists."""
 
 import itertools
+import math
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -25,6 +26,8 @@ MIN_STEPS = 8
 """Numbered columns from which they are the steps of a series."""
 _NUMBERED = re.compile(r"(\D*)(\d+(?:[.,]\d*)?)(\D*)")
 TIME, VALUE, STEP = "time", "value", "step"
+_MADE = (TIME, STEP, f"({STEP})")
+"""Columns of times that are made where a table has none."""
 STARTS = ("start", "start_time", "first_time")
 _FREQUENCIES = ("freq", "frequency")
 
@@ -98,8 +101,9 @@ def _steps_as_rows(data: Table, place: str, columns_are_steps: bool) -> tuple[Ta
         if columns_are_steps:
             raise DataError(f"{place}: --columns-are-steps: there are no columns of numbers to be steps")
         return data, ""
-    of_years = all(re.fullmatch(r"[12]\d{3}", name.strip()) for name in steps)
     keys = [name for name in names if name in words and name not in steps and not are_dates(data.head(name))]
+    # Numbers of stations and wavelengths have four digits too: years have names of series before them, and no more.
+    of_years = len(steps) + len(keys) == len(names) and all(_YEAR.fullmatch(name.strip()) for name in steps)
     named = _unique_together(data, keys)
     if not named and not (columns_are_steps or of_years):
         if len(steps) < len(names) and not has_no_times(data):
@@ -117,17 +121,26 @@ def _steps_as_rows(data: Table, place: str, columns_are_steps: bool) -> tuple[Ta
     return _turned(data.with_columns(columns), steps, [times] * len(data), named)
 
 
+def is_made(time: str | None, data: Table) -> bool:
+    """Whether a column of times was made when a table like this one was read."""
+    return time in _MADE and time not in data.column_names
+
+
 def _unique_together(data: Table, keys: Sequence[str]) -> list[str]:
     """The fewest columns of words, up to three, whose names together tell the rows apart; none if there are none."""
     texts = {name: list(map(str, data[name])) for name in keys}
+    counts = {name: len({*values}) for name, values in texts.items()}
     for count in range(1, _MAX_KEYS + 1):
         for some in itertools.combinations(keys, count):
+            if math.prod(counts[name] for name in some) < len(data):  # too few for so many rows
+                continue
             if len({*zip(*(texts[name] for name in some), strict=True)}) == len(data):
                 return list(some)
     return []
 
 
 _MAX_KEYS = 3
+_YEAR = re.compile("1[6-9]\\d\\d|2[0-5]\\d\\d")
 _ROW = "row"
 
 
@@ -170,7 +183,8 @@ def _turned(
     turned = {name: [data[name][row] for row, _ in rows] for name in keys}
     turned |= {TIME: [times[row][step] for row, step in rows], VALUE: [values[row][step] for row, step in rows]}
     unused = f"; not used: {', '.join(left_out[:9])}" if left_out else ""
-    said = f"The columns {columns[0]!r} to {columns[-1]!r} are {'steps' if times[0][0] == '1' else 'times'}{unused}."
+    kind = "steps" if times and times[0][0] == "1" else "times"
+    said = f"The columns {columns[0]!r} to {columns[-1]!r} are {kind}{unused}."
     return replace(data, columns=turned, types={}, class_names={}), said
 
 

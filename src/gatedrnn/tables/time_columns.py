@@ -70,7 +70,8 @@ def with_time_column(data: Table, place: str, wanted: str | None) -> tuple[Table
     dated = [name for name in names if are_dates(data.head(name))]
     if len(dated) > 1:
         # A grid operator writes a date and an hour next to a whole time, which is the better one.
-        regular = [name for name in dated if _rises(data[name]) and _is_regular(data[name])]
+        unique = [name for name in dated if _rises(data[name])]
+        regular = [name for name in unique if _is_regular(data[name])] if not {*usual} & {*unique} else []
         dated = regular if len(regular) == 1 else dated
         dated = [name for name in dated if name in usual] or [name for name in dated if _rises(data[name])] or dated
     if len(dated) == 1:
@@ -188,10 +189,10 @@ def without_row_as_header(data: Table) -> Table:
     """A table whose first line is a row, with the numbers of its columns as names; any other as it is. Such a line
     holds numbers, and words that come again below them.
     """
-    names = data.column_names
+    names = data.column_names if data.dialect is not None else []
     words = [name for name in names if not _is_number_or_date(name.rstrip("; "))]
     again = (name in map(str, data.head(name)) for name in words)
-    return data.without_header() if len(words) * 2 < len(names) and all(again) else data
+    return data.without_header() if 0 < len(words) * 2 < len(names) and all(again) else data
 
 
 def with_names_of_parts(data: Table) -> Table:
@@ -220,7 +221,7 @@ def _are_parts(columns: Sequence[np.ndarray], parts: Sequence[str]) -> bool:
     inside = (
         least <= column.min() and column.max() <= most for column, (least, most) in zip(columns, ranges, strict=True)
     )
-    if not all(inside):
+    if not all(inside) or len(np.unique(columns[0])) * 2 > len(columns[0]):
         return False
     order = np.lexsort(columns[::-1])
     return bool((order == np.arange(len(order))).all()) and len({*zip(*columns, strict=True)}) == len(order)

@@ -21,7 +21,6 @@ from gatedrnn.data.labels import are_measured, holds_lists
 from gatedrnn.data.settings import FORECAST, LANGUAGE, SERIES, SERIES_REGRESSION, TAGGING, TEXT, TEXT_REGRESSION
 from gatedrnn.errors import DataError, Question
 from gatedrnn.tables.files import (
-    FILE,
     FOLDER,
     FORMATS,
     column_of,
@@ -122,8 +121,6 @@ def _of_table(data: Table, place: str, name: str) -> tuple[str, str]:
         labels = list(dict(zip(data[series], data[label], strict=True)).values())
         task = SERIES if holds_labels(labels) or not all(map(is_number, labels)) else SERIES_REGRESSION
         return task, f"{name} holds series with a label each, in {label!r}"
-    if {FILE, FOLDER} <= {*data.column_names}:
-        return SERIES, f"{name} holds a series a file, in folders by their class"
     tagged = _answer(tag_columns_of, data, place, None)
     if tagged is not None and all(holds_lists(data[column]) for column in tagged):
         return TAGGING, f"{name} holds words in {tagged[0]!r} and a tag for each in {tagged[1]!r}"
@@ -132,6 +129,9 @@ def _of_table(data: Table, place: str, name: str) -> tuple[str, str]:
         if are_measured([str(value) for value in data[label]]):
             return TEXT_REGRESSION, f"{name} holds texts in {text!r} and many different numbers in {label!r}"
         return TEXT, f"{name} holds texts in {text!r} and labels in {label!r}"
+    if FOLDER in data.column_names and not all(is_number(folder) for folder in {*data[FOLDER]}):
+        asked = f"{place}: are folders classes of the series in their files, or are all files to be forecast?"
+        raise Question(asked, [{"task": [SERIES]}, {"task": [FORECAST]}], first_rows(data))
     if time:
         return FORECAST, f"{name} holds numbers over time"
     if text is not None and (number := _answer(partial(number_column_of, taken=[text]), data, place)):

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 import refusals
 
+from gatedrnn.data.frames import new_data
 from gatedrnn.errors import DataError
 from gatedrnn.tables.files import read_table
 from gatedrnn.tasks.claims import task_of_file
@@ -418,8 +419,11 @@ def test_numbers_have_a_unit_whose_prefixes_are_scaled_to_that_of_most_rows(tmp_
     frame = dated(power=power, heat=[f"{value} °C" for value in WAVE[:60]], note=["3 rooms", "2 baths"] * 30)
     table = read(written(tmp_path, frame))
     assert [one.name for one in table.series] == ["power", "heat"]
-    assert "Units: 'power' in kW, 'heat' in °C." in table.said
-    np.testing.assert_allclose(table.series[0].values, WAVE[:60] / 10, atol=0.01)
+    assert "Units: 'power' in W, 'heat' in °C." in table.said
+    np.testing.assert_allclose(table.series[0].values, WAVE[:60] * 100, atol=10)
+    kilowatts = dated(power=[f"{value / 10:.2f} kW" for value in WAVE[:60]])
+    later = read(written(tmp_path, kilowatts, "later.csv")).series[0].values
+    np.testing.assert_allclose(later, WAVE[:60] * 100, atol=10), "the unit is that of every file"
 
 
 def test_an_hour_that_clocks_leave_out_is_not_read_unless_there_is_a_value_in_it(tmp_path):
@@ -487,9 +491,9 @@ def test_what_lines_around_a_table_say_is_read(tmp_path):
     wide = "Tag;Wert;Haben;Soll\n" + rows.replace(",", ";").replace("\n", ";;\n")
     path.write_text(wide + "Kontostand;31.12.2024;;\n"[:-2] + "\n")
     assert len(read(path, target=("Wert",)).series[0].values) == 60
-    counted = "COLUMN:,1,2\nUNITS:,m,m\nday of year,up,down\n" + rows.replace("\n", ",1.5\n").replace("5,1.5", "5,2.5")
+    counted = "COLUMN:,1,2,3\nUNITS:,m,m,m\nday of year,up,down,side\n" + rows.replace("\n", ",1.5,2.5\n")
     path.write_text(counted)
-    assert read_table(path).column_names == ["day of year", "up", "down"]
+    assert read_table(path).column_names[0] == "UNITS:", "a count of the columns is no header"
 
 
 def test_files_of_one_name_are_series_of_their_own_whose_folder_is_their_class(tmp_path):
@@ -505,7 +509,9 @@ def test_files_of_one_name_are_series_of_their_own_whose_folder_is_their_class(t
     refused(r'give the pattern ".*logs/\*/\*/\*"', task_of_file, tmp_path / "logs")
     path = tmp_path / "logs/*/*/*.csv"
     found = read_series(path, Reading())
-    assert task_of_file(path) == "series-classification" and found.labels == ["run"] * 3 + ["walk"] * 3
+    refused("are folders classes .* give --task series-classification or", task_of_file, path)
+    assert found.labels == ["run"] * 3 + ["walk"] * 3 and found.channels == ("x",)
+    assert read_series(path, Reading(), channels=["x"], labelled=False).channels == ("x",)
     assert found.names == [f"{name}/{n}/Accelerometer" for name in ("run", "walk") for n in ("r1", "r2", "r3")]
     named = read_series(tmp_path / "*.tsv", Reading(), labelled=False)
     assert len(named.values) == 6 and "time (numbers) 'column 1'" in named.said and named.values[0].shape == (20, 1)
@@ -522,3 +528,44 @@ def test_recordings_without_names_of_columns_are_named_by_several_columns(tmp_pa
     found = read_series(path, how)
     assert found.names == ["1,walk", "1,run", "2,walk", "2,run", "3,walk", "3,run"] and found.channels == ("column 4",)
     assert found.labels == ["walk", "run"] * 3 and found.values[1][:3, 0].tolist() == [1.25, 2.25, 3.25]
+
+
+def test_columns_of_numbers_are_years_only_where_nothing_else_stands_in_their_rows(tmp_path):
+    stations = dated(**{str(1001 + n): WAVE[n : n + 60] for n in range(8)})
+    assert [one.name for one in read(written(tmp_path, stations)).series] == [str(1001 + n) for n in range(8)]
+    spectra = pd.DataFrame({str(1100 + 2 * n): WAVE[n : n + 40] for n in range(50)} | {"octane": WAVE[:40]})
+    refused("which task is it for", task_of_file, written(tmp_path, spectra))
+
+
+def test_a_date_is_the_time_before_another_that_is_more_even(tmp_path):
+    months = pd.date_range("2010-01-01", periods=60, freq="MS")
+    frame = pd.DataFrame({"date": months, "loaded": pd.date_range("2025-01-01", periods=60), "y": WAVE[:60]})
+    assert read(written(tmp_path, frame)).columns.time == "date"
+
+
+def test_a_count_of_missing_values_above_a_table_is_no_word_for_them(tmp_path):
+    rows = "".join(f"{day},{row % 4}\n" for row, day in enumerate(DAYS.strftime("%Y-%m-%d")))
+    path = tmp_path / "counted.csv"
+    for line in ("# Missing values: 0", "# Missing: 2 of 40"):
+        path.write_text(f"{line}\nds,y\n{rows}")
+        assert not np.isnan(read(path).series[0].values).any()
+
+
+def test_a_frame_has_a_header_whatever_its_names(tmp_path):
+    frame = pd.DataFrame({str(850 + 2 * n): WAVE[n : n + 6] for n in range(20)})
+    assert len(read_series(new_data(frame.assign(label=list("ababab"))).source, Reading(), labelled=False).values) == 6
+    one = tmp_path / "one.csv"
+    one.write_text("demand\nNA\n" + "\n".join(map(str, WAVE[:40])) + "\n")
+    assert read_table(one).column_names == ["demand"]
+
+
+@pytest.mark.parametrize("frame", [
+    pd.DataFrame({"a": WAVE[:60], "b": WAVE[60:120]}),
+    pd.DataFrame({"place": ["x", "y"]} | {str(year): [year, year + 1] for year in range(1960, 2010)}),
+], ids=["steps", "years"])  # fmt: skip
+def test_what_was_turned_or_counted_in_training_is_read_again_so(frame, tmp_path):
+    path = written(tmp_path, frame)
+    first = read(path)
+    again = read_series_table(path, first.columns)
+    assert [one.name for one in again.series] == [one.name for one in first.series]
+    assert all((a.times == b.times).all() for a, b in zip(first.series, again.series, strict=True))

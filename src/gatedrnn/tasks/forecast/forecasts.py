@@ -239,10 +239,8 @@ def read_forecast(file: Path, config: GatedRNNForecastConfig, backend: str) -> F
     """
     columns = read_csv(file)
     how = config.table or {}
-    types = {
-        name: _type_of_text(columns[name]) if name in (how.get("time"), how.get("series")) else pa.float64()
-        for name in columns
-    }
+    named = (how.get("time"), how.get("series"), *_tuple(how.get("keys", ())))
+    types = {name: _type_of_text(columns[name]) if name in named else pa.float64() for name in columns}
     for what in ("time", "series"):
         if (kind := how.get(f"{what}_type")) is not None:
             types[str(how[what])] = type_named(str(kind))

@@ -17,6 +17,7 @@ from gatedrnn.records import Json
 from gatedrnn.tables.date_forms import full_order
 from gatedrnn.tables.files import (
     FILE,
+    FOLDER,
     Source,
     column_of,
     names_in_column,
@@ -28,7 +29,7 @@ from gatedrnn.tables.files import (
 )
 from gatedrnn.tables.frequency import NUMBERS, Frequency, frequency_of, frequency_to_gather, named_alike
 from gatedrnn.tables.keys import SERIES_COLUMNS, as_line, find_keys, split_line, with_key_column
-from gatedrnn.tables.layout import has_no_times, times_as_rows, with_steps
+from gatedrnn.tables.layout import has_no_times, is_made, times_as_rows, with_steps
 from gatedrnn.tables.numbers import (
     holds_flags,
     holds_words,
@@ -210,6 +211,8 @@ def _answered(columns: Columns, answers: Mapping[str, Sequence[str]]) -> Columns
 
 def _read(data: Table, columns: Columns) -> SeriesTable:
     place, data = data.place, with_names_of_parts(data)
+    if is_made(columns.time, data):
+        columns = columns._replace(time=None)
     data, turned = (
         times_as_rows(data, place, columns.frequency, columns_are_steps=columns.columns_are_steps)
         if columns.time is None and not columns.rows_are_steps else (data, "")
@@ -293,7 +296,9 @@ def _guessed(data: Table, place: str, asked: Columns, time: str, times: Times) -
     rows = {name for name in usual if len(set(data[name])) == len(data)}
     several = [name for name in usual if name not in rows]
     series = asked.series or (several[0] if len(several) == 1 else None)
-    others = [name for name in names if name not in (time, *asked.target) and name.lower() not in _TARGET_COLUMNS]
+    others = [
+        name for name in names if name not in (time, FOLDER, *asked.target) and name.lower() not in _TARGET_COLUMNS
+    ]
     if series is None and (len(names) > 2 or FILE in names) and _come_again(times):
         series = FILE if FILE in names else find_keys(data, place, others, times.order)
         if series is not None:
@@ -304,7 +309,7 @@ def _guessed(data: Table, place: str, asked: Columns, time: str, times: Times) -
             column_of(names, place, "series", name, ())
     named = (time, series, *asked.keys, *asked.known, *asked.past, *asked.fixed)
     roles = [name for name in named if name is not None]
-    rest = [name for name in names if name not in (*roles, FILE) and name not in rows]
+    rest = [name for name in names if name not in (*roles, FILE, FOLDER) and name not in rows]
     rest = without_row_numbers(data, rest, _TARGET_COLUMNS)[0]
     numbers = [
         name for name in rest
@@ -343,6 +348,9 @@ def _holds_words(data: Table, name: str, fields: Fields) -> bool:
 
 def _is_constant(data: Table, series: str, name: str) -> bool:
     """Whether each series has one value of a column, such as its place."""
+    first = {*zip(map(str, data.head(series)), map(str, data.head(name)), strict=True)}
+    if len(first) > len({key for key, _ in first}):
+        return False
     codes = [np.unique(list(map(str, data[column])), return_inverse=True)[1] for column in (series, name)]
     return len(np.unique(np.stack(codes), axis=1).T) == codes[0].max() + 1
 
@@ -375,10 +383,9 @@ def _gathered(columns: Columns, times: Times) -> tuple[Times, str]:
     if columns.frequency is None or columns.duplicates is None or times.form.kind != "dates":
         return times, ""
     frequency, *others = named_alike(columns.frequency)
-    # Hours pass whatever clocks do, days go by the calendar of the zone.
-    base = times.order if frequency.within_a_day else times.values
-    off = base - frequency.floor(base)
-    if any(len(np.unique(base - alike.floor(base))) == 1 for alike in (frequency, *others)):
+    # Steps begin by the clock of the zone: an hour of India at half past by that of Greenwich.
+    off = times.values - frequency.floor(times.values)
+    if any(len(np.unique(times.values - alike.floor(times.values))) == 1 for alike in (frequency, *others)):
         return times, ""
     row = {"first": "the first row", "last": "the last row", "mean": "the mean", "sum": "the sum"}[columns.duplicates]
     said = f"Of the rows within a step of {frequency}, {row} counts."
@@ -566,6 +573,8 @@ def _without_partial_step(series: list[OneSeries], columns: Columns) -> tuple[li
     first = series[0].values if len(series) == 1 or columns.series is None else np.empty(0)
     values = first[~np.isnan(first)]
     is_partial = len(values) > MIN_BEFORE_PARTIAL and 0 <= values[-1] < PARTIAL * values[:-1].min()
+    if columns.last_step == "drop" and not len(values):
+        raise DataError("--last-step drop is for one series; leave it out")
     if columns.last_step == "keep" or not (is_partial or columns.last_step == "drop"):
         return series, ""
     last = int(np.flatnonzero(~np.isnan(series[0].values))[-1])

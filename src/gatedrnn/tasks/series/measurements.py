@@ -69,7 +69,7 @@ def read_long(
     for what, name in (("group", group), ("weight", weight)):
         if channels is None and name is not None:
             column_of(data.column_names, place, what, name, ())
-    rest = [name for name in data.column_names if name not in (series, *keys, time, label, group, weight)]
+    rest = [name for name in data.column_names if name not in (series, *keys, time, label, group, weight, FOLDER)]
     expected = channels
     channels, left_out = without_row_numbers(data, rest, channels or ())
     if expected is not None and {*channels} == {*expected}:
