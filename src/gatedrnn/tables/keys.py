@@ -47,6 +47,17 @@ def with_key_column(data: Table, place: str, wanted: str) -> tuple[Table, str, t
     return data.with_columns(columns), name, tuple(parts)
 
 
+def is_constant(data: Table, series: str, name: str) -> bool:
+    """Whether each series has one value of a column, such as its place or its label."""
+
+    def pairs_are_few(keys: Sequence[object], values: Sequence[object]) -> bool:
+        names = list(map(str, keys))
+        return len({*zip(names, map(str, values), strict=True)}) == len({*names})
+
+    # Most columns change within the first rows: few are looked at as a whole.
+    return pairs_are_few(data.head(series), data.head(name)) and pairs_are_few(data[series], data[name])
+
+
 def as_line(names: Sequence[str]) -> str:
     """Names as a line of CSV.
 

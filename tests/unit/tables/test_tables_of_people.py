@@ -423,7 +423,7 @@ def test_numbers_have_a_unit_whose_prefixes_are_scaled_to_that_of_most_rows(tmp_
     np.testing.assert_allclose(table.series[0].values, WAVE[:60] * 100, atol=10)
     kilowatts = dated(power=[f"{value / 10:.2f} kW" for value in WAVE[:60]])
     later = read(written(tmp_path, kilowatts, "later.csv")).series[0].values
-    np.testing.assert_allclose(later, WAVE[:60] * 100, atol=10), "the unit is that of every file"
+    np.testing.assert_allclose(later, WAVE[:60] * 100, atol=10, err_msg="the unit is that of every file")
 
 
 def test_an_hour_that_clocks_leave_out_is_not_read_unless_there_is_a_value_in_it(tmp_path):

@@ -28,7 +28,7 @@ from gatedrnn.tables.files import (
     without_row_numbers,
 )
 from gatedrnn.tables.frequency import NUMBERS, Frequency, frequency_of, frequency_to_gather, named_alike
-from gatedrnn.tables.keys import SERIES_COLUMNS, as_line, find_keys, split_line, with_key_column
+from gatedrnn.tables.keys import SERIES_COLUMNS, as_line, find_keys, is_constant, split_line, with_key_column
 from gatedrnn.tables.layout import has_no_times, is_made, times_as_rows, with_steps
 from gatedrnn.tables.numbers import (
     holds_flags,
@@ -323,7 +323,7 @@ def _guessed(data: Table, place: str, asked: Columns, time: str, times: Times) -
     if series is not None and not asked.target and len(numbers) != 1:
         shown = [name for name in names if name not in (series, time) or not asked.keys]
         shown = [name for name in shown if name not in asked.keys]
-        changing = [name for name in numbers if not _is_constant(data, series, name)] or numbers
+        changing = [name for name in numbers if not is_constant(data, series, name)] or numbers
         try:
             one = changing[0] if len(changing) == 1 else None
             target = (column_of(shown, place, "target", one, _TARGET_COLUMNS, plausible=changing),)
@@ -344,15 +344,6 @@ def _holds_words(data: Table, name: str, fields: Fields) -> bool:
     first = data.head(name)
     blank = all(value is None or str(value).strip().lower() in says_nothing for value in first)
     return holds_words(data[name] if blank else first, fields)
-
-
-def _is_constant(data: Table, series: str, name: str) -> bool:
-    """Whether each series has one value of a column, such as its place."""
-    first = {*zip(map(str, data.head(series)), map(str, data.head(name)), strict=True)}
-    if len(first) > len({key for key, _ in first}):
-        return False
-    codes = [np.unique(list(map(str, data[column])), return_inverse=True)[1] for column in (series, name)]
-    return len(np.unique(np.stack(codes), axis=1).T) == codes[0].max() + 1
 
 
 def _sentence_on_sentinels(numbers: Mapping[str, np.ndarray]) -> str:

@@ -21,7 +21,7 @@ from gatedrnn.tables.files import (
     said_columns,
     without_row_numbers,
 )
-from gatedrnn.tables.keys import SERIES_COLUMNS, with_key_column
+from gatedrnn.tables.keys import SERIES_COLUMNS, is_constant, with_key_column
 from gatedrnn.tables.numbers import numbers_in_column, numbers_of
 from gatedrnn.tables.options import PLAIN, Fields
 from gatedrnn.tables.table import Table, type_kept
@@ -64,7 +64,7 @@ def read_long(
     if labelled or label_column in data.column_names or any(n.lower() in LABEL_COLUMNS for n in data.column_names):
         others = [name for name in data.column_names if name not in (series, time)]
         usual = LABEL_COLUMNS if any(name.lower() in LABEL_COLUMNS for name in others) else (FOLDER,)
-        may_be = [name for name in others if _is_constant(data, series, name)]
+        may_be = [name for name in others if is_constant(data, series, name)]
         label = column_of(data.column_names, place, "label", label_column, usual, plausible=may_be)
     for what, name in (("group", group), ("weight", weight)):
         if channels is None and name is not None:
@@ -119,11 +119,6 @@ def read_long(
         types=data.types, label_type=type_kept(data.types.get(label or "")),
         said=said_columns(data.name, roles, data.column_names, left_out) + said,
     )  # fmt: skip
-
-
-def _is_constant(data: Table, series: str, name: str) -> bool:
-    """Whether each series has one value of a column."""
-    return len({*zip(data[series], map(str, data[name]), strict=True)}) == len({*data[series]})
 
 
 def _rising_column(data: Table) -> str | None:
